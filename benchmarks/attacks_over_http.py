@@ -23,7 +23,7 @@ REGION = parse_region(EDGES)
 PEOPLE = 2000
 ATTACKS = ("gi-lia", "zo-lia", "adaptive")
 OPEN = ("--policy", "off", "--i-understand-that-this-protects-nobody")
-PROTECTED = ("--hide-within", "500m", "--test-hooks")
+PROTECTED = ("--noise", "500m", "--test-hooks")
 
 
 def main() -> None:

@@ -114,7 +114,7 @@ def main() -> None:
     service = Service(names, chained=options.chained)
     protection = service.protection
     rules = Rules(
-        hide_within_m=protection.hide_within_m or 0.0,
+        noise_m=protection.noise_m or 0.0,
         new_places=protection.new_places,
         dwell_epochs=protection.dwell_epochs,
     )
@@ -161,7 +161,7 @@ class Seen:
 
     def __init__(self, person: str, city: City, rules: Rules, published_m: Spot) -> None:
         self.person, self.before_m, self.rules = person, published_m, rules
-        self.belief = Belief(city, published_m, rules.hide_within_m)
+        self.belief = Belief(city, published_m, rules.noise_m)
         self.grid = city.grid
         self.far_m = self.grid.centre_of(city.far_cells(published_m, 1)[0])
 
@@ -171,7 +171,7 @@ class Seen:
 
     def is_near(self, point_m: Spot) -> bool:
         """Whether the person's own point would replace this one, or this one the person's."""
-        return math.dist(point_m, self.before_m) <= NEAR_SHARE * self.rules.hide_within_m
+        return math.dist(point_m, self.before_m) <= NEAR_SHARE * self.rules.noise_m
 
 
 def _guess_in_turns(service: Service, people: Sequence[Seen], dwell_epochs: int, homes: dict[str, Spot]) -> None:

@@ -34,7 +34,7 @@ REGION = nv.named_region("san-francisco")
 def main() -> None:
     """Attack, protect, attack again, and draw it."""
     people = synthetic_city(PEOPLE, REGION, rng=SEED, land=land_in(REGION))
-    hidden = nv.simulate(people, region=REGION, mechanism=nv.PlanarLaplace(hide_within_m=500, seed=SEED))
+    hidden = nv.simulate(people, region=REGION, mechanism=nv.PlanarLaplace(noise_m=500, seed=SEED))
     before = nv.attack(nv.simulate(people, region=REGION), target=PERSON, accounts=4, tau_m=25)
     after = nv.attack(hidden, target=PERSON, accounts=4, tau_m=25)
     frames = [*_story(before, after, REGION.to_metres(people), REGION.to_metres(hidden.published))]

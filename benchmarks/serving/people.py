@@ -23,7 +23,7 @@ from nearveil.types import FloatArray, IntArray
 
 REGION = named_region("san-francisco")
 BATCH = 10_000
-HIDE_WITHIN_M = 500.0
+NOISE_M = 500.0
 PLATFORM_KEY_FILE = "load-test-key.txt"
 
 
@@ -94,7 +94,7 @@ def fill(settings: Settings, people: int) -> str:
 def _noisy_steps(people: int) -> IntArray:
     rng = np.random.default_rng(1)
     angle = 2 * np.pi * rng.random(people)
-    noise = rng.gamma(2, HIDE_WITHIN_M / 2, people)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    noise = rng.gamma(2, NOISE_M / 2, people)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
     half_extent = np.array(REGION.half_extent_m)
     noisy = REGION.to_metres(synthetic_city(people, REGION, rng=1)) + noise
     steps: IntArray = np.rint(np.clip(noisy, -half_extent, half_extent) / STEP_M).astype(np.int64)

@@ -56,7 +56,7 @@ def create_app(database: str, keys_file: str, clock: Callable[[], float] = time.
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
         nearby = await asyncio.to_thread(
-            lambda: Nearby(database, region=REGION, hide_within_m=500, keys=keys_file, clock=clock)
+            lambda: Nearby(database, region=REGION, noise_m=500, keys=keys_file, clock=clock)
         )
         app.state.nearby, app.state.database = nearby, database
         publishing = asyncio.create_task(_publish(nearby))

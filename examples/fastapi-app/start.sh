@@ -9,7 +9,7 @@ export NEARVEIL_KEYS_FILE="${NEARVEIL_KEYS_FILE:-keys.json}"
 [ -e "$NEARVEIL_KEYS_FILE" ] || nearveil keys create "$NEARVEIL_KEYS_FILE"
 if [ ! -e imported ]; then
     NEARVEIL_IMPORT_FROM="$DATABASE_URL" NEARVEIL_STORE="$DATABASE_URL" \
-        nearveil import --table users --id id --location location --region san-francisco --hide-within 500m
+        nearveil import --table users --id id --location location --region san-francisco --noise 500m
     touch imported
 fi
 exec uvicorn --factory app:main --host 127.0.0.1 --port "${PORT:-8080}"

@@ -462,7 +462,7 @@ def metres(text: str, option: str) -> float:
 
     Examples
     --------
-    >>> metres("0.5km", "--hide-within")
+    >>> metres("0.5km", "--noise")
     500.0
     """
     match = re.fullmatch(r"\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(m|km)?\s*", text)

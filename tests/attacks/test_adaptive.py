@@ -91,7 +91,7 @@ def test_hardly_a_false_certificate_where_accounts_are_published(
     Noise that is sometimes small passes now and then, where nobody is nearer. The search by likelihood, which certifies
     nothing and takes a second, follows the first contradiction only.
     """
-    moved = dprs if mechanism == "dprs" else PlanarLaplace(hide_within_m=500, region=san_francisco, seed=1)
+    moved = dprs if mechanism == "dprs" else PlanarLaplace(noise_m=500, region=san_francisco, seed=1)
     published_m = san_francisco.to_metres(moved.perturb(city))
     service = SimulatedService(san_francisco, published_m, colluder_mechanism=moved, rng=1)
     false = 0
@@ -203,7 +203,7 @@ def test_lists_that_are_known_to_be_exact_need_no_confirmation(
 
 
 def test_only_exact_lists_are_said_to_be_exact(san_francisco: Region, city_m: FloatArray) -> None:
-    moved = PlanarLaplace(hide_within_m=500, region=san_francisco, seed=1)
+    moved = PlanarLaplace(noise_m=500, region=san_francisco, seed=1)
     services = {
         "told": SimulatedService(san_francisco, city_m, tells_exact=True),
         "not told": SimulatedService(san_francisco, city_m),

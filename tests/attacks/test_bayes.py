@@ -28,7 +28,7 @@ from nearveil.types import FloatArray
 
 TAU_M = 100.0
 MECHANISMS: list[Mechanism] = [
-    PlanarLaplace(hide_within_m=400, seed=1),
+    PlanarLaplace(noise_m=400, seed=1),
     AxisLaplace(epsilon=30.0, seed=1),
     # So wide that most published places lie on the region's edge, many in its corners.
     AxisLaplace(epsilon=1.0, seed=1),
@@ -57,7 +57,7 @@ def attack(
 
 
 def test_with_a_flat_prior_the_guess_is_the_published_place(san_francisco: Region) -> None:
-    mechanism = PlanarLaplace(hide_within_m=200, region=san_francisco)
+    mechanism = PlanarLaplace(noise_m=200, region=san_francisco)
     published_m = np.array([1234.0, -2345.0])
     guess = BayesAttacker(mechanism=mechanism, prior=flat_prior(san_francisco)).estimate(
         san_francisco.from_metres(published_m[None])
@@ -71,7 +71,7 @@ def test_with_a_flat_prior_the_guess_is_the_published_place(san_francisco: Regio
 
 @pytest.mark.parametrize("releases", [1, 3])
 def test_two_places_have_the_exact_odds(san_francisco: Region, releases: int) -> None:
-    mechanism = PlanarLaplace(hide_within_m=500, region=san_francisco)
+    mechanism = PlanarLaplace(noise_m=500, region=san_francisco)
     homes_m = np.array([[0.0, 0.0], [1000.0, 0.0]])
     prior = prior_from_points(san_francisco.from_metres(homes_m), san_francisco, spread_m=0.0, background=1e-12)
     published_m = np.array([[300.0, 100.0], [650.0, -200.0], [550.0, 900.0]])[:releases]
@@ -203,7 +203,7 @@ def test_never_worse_than_reading_off_and_each_guess_best_at_its_own(mechanism: 
 
 
 def test_who_is_left_out_is_no_candidate(san_francisco: Region) -> None:
-    mechanism = PlanarLaplace(hide_within_m=500, region=san_francisco)
+    mechanism = PlanarLaplace(noise_m=500, region=san_francisco)
     homes = san_francisco.from_metres(np.array([[0.0, 0.0], [5000.0, 0.0]]))
     attacker = BayesAttacker(mechanism=mechanism, prior=prior_from_points(homes, san_francisco, spread_m=0.0))
     known = attacker.estimate(homes[0])
@@ -215,7 +215,7 @@ def test_who_is_left_out_is_no_candidate(san_francisco: Region) -> None:
 
 
 def test_knowing_the_targets_address_helps(city: FloatArray) -> None:
-    mechanism = PlanarLaplace(hide_within_m=400, seed=1)
+    mechanism = PlanarLaplace(noise_m=400, seed=1)
     knows = attack(mechanism, city, spread_m=0.0, leave_out=False)
     does_not = attack(mechanism, city, leave_out=True)
     assert knows.median.error_m.value < does_not.median.error_m.value
@@ -226,9 +226,9 @@ def test_knowing_the_targets_address_helps(city: FloatArray) -> None:
 
 def test_published_places_serve_as_a_prior(city: FloatArray, san_francisco: Region) -> None:
     """Noise as wide as neighbourhoods: then even the published places tell where people are."""
-    mechanism = PlanarLaplace(hide_within_m=3000, region=san_francisco, seed=1)
+    mechanism = PlanarLaplace(noise_m=3000, region=san_francisco, seed=1)
     published = mechanism.perturb(city)
-    prior = prior_from_points(published, san_francisco, spread_m=mechanism.hide_within_m / 2, background=0.2)
+    prior = prior_from_points(published, san_francisco, spread_m=mechanism.noise_m / 2, background=0.2)
     attacker = BayesAttacker(mechanism=mechanism, prior=prior)
     score = score_attacker(attacker, city, published, targets=np.arange(60), leave_out=True)
     true_prior = attack(mechanism, city, leave_out=True, count=60)
@@ -240,7 +240,7 @@ def test_published_places_serve_as_a_prior(city: FloatArray, san_francisco: Regi
 def test_repeated_releases_average_out(san_francisco: Region) -> None:
     """The error falls like one over the root of the number of releases, or a little faster: planar Laplace has a peak.
     False-alarm rate: the bounds are 4 standard errors from 1/4, below 1e-4."""
-    mechanism = PlanarLaplace(hide_within_m=400, region=san_francisco, seed=1)
+    mechanism = PlanarLaplace(noise_m=400, region=san_francisco, seed=1)
     people = san_francisco.from_metres(np.random.default_rng(1).uniform(-5000, 5000, (100, 2)))
     rng = np.random.default_rng(2)
     published = np.stack([mechanism.perturb(people, rng=rng) for _ in range(16)])
@@ -260,7 +260,7 @@ def test_repeated_releases_average_out(san_francisco: Region) -> None:
 @pytest.mark.parametrize(("corner", "window_m"), [(False, 300.0), (True, 0.0)])
 def test_likelihood_on_the_edge_is_that_of_clamped_draws(san_francisco: Region, corner: bool, window_m: float) -> None:
     """Against counts of draws clamped to a stretch of the northern edge, or to the corner. False-alarm rate 1e-4."""
-    mechanism = PlanarLaplace(hide_within_m=2000, region=san_francisco)
+    mechanism = PlanarLaplace(noise_m=2000, region=san_francisco)
     half_width, half_height = np.array(san_francisco.half_extent_m)
     edge_m = np.array([half_width if corner else 0.0, half_height])
     edge = san_francisco.publish(san_francisco.from_metres(edge_m[None]))
@@ -306,7 +306,7 @@ def test_rounding_may_leave_the_disc(san_francisco: Region, city: FloatArray) ->
 
 def test_sampling_comes_close_to_the_density(city: FloatArray, san_francisco: Region) -> None:
     people = city[:400]
-    mechanism = PlanarLaplace(hide_within_m=1000, region=san_francisco, seed=1)
+    mechanism = PlanarLaplace(noise_m=1000, region=san_francisco, seed=1)
     prior = prior_from_points(people, san_francisco)
     sampled = SampledChannel(publish=mechanism.perturb, region=san_francisco, draws=200)
     for releases in (1, 3):
@@ -373,7 +373,7 @@ def test_likelihood_of_remapped_places_is_that_of_what_is_published(san_francisc
     False-alarm rate: 10 means, each allowed five standard errors and 0.01 for the rays' steps, below 1e-4 in all. Small
     discs and much noise, so that rays spread.
     """
-    mechanism = DPRS(release="metric", hide_within_m=700, gamma=0.1, centres=200, seed=1).fit(city)
+    mechanism = DPRS(release="metric", noise_m=700, gamma=0.1, centres=200, seed=1).fit(city)
     channel = channel_of(mechanism)
     assert isinstance(channel, RemappedChannel)
     rng = np.random.default_rng(5)

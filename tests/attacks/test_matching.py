@@ -49,7 +49,7 @@ def test_marginals_are_near_those_of_all_assignments(noise_m: int, residents: tu
     The method is not exact: its mean error here is 0.0004 to 0.017, that of balancing alone 0.005 to 0.048.
     """
     rng = np.random.default_rng(3)
-    mechanism = PlanarLaplace(hide_within_m=noise_m, region=REGION)
+    mechanism = PlanarLaplace(noise_m=noise_m, region=REGION)
     errors: dict[str, list[float]] = {"matched": [], "balanced": []}
     for _ in range(20):
         homes = np.repeat(scattered(rng, len(residents), 2500), residents, axis=0)
@@ -67,7 +67,7 @@ def test_marginals_are_near_those_of_all_assignments(noise_m: int, residents: tu
 
 def test_two_people_who_could_be_exchanged() -> None:
     """Two people and two addresses: exact, where belief propagation would be sure of the likelier way."""
-    mechanism = PlanarLaplace(hide_within_m=500, region=REGION)
+    mechanism = PlanarLaplace(noise_m=500, region=REGION)
     homes = REGION.from_metres(np.array([[0.0, 0.0], [300.0, 0.0]]))
     published = REGION.from_metres(np.array([[80.0, 200.0], [260.0, -300.0]]))
     logs = mechanism.log_density(mechanism.enter(homes)[None], mechanism.enter(published)[:, None])
@@ -79,7 +79,7 @@ def test_two_people_who_could_be_exchanged() -> None:
 def test_of_those_named_with_probability_p_about_p_are_right() -> None:
     """Fails by chance once in 70,000 runs (|z| > 4.5 in one of two ranges); errors of the method add less than 1."""
     rng = np.random.default_rng(5)
-    mechanism = PlanarLaplace(hide_within_m=500, region=REGION)
+    mechanism = PlanarLaplace(noise_m=500, region=REGION)
     sure, right = np.empty(1200), np.empty(1200)
     for number in range(len(sure)):
         homes = scattered(rng, 15, 3500)
@@ -94,7 +94,7 @@ def test_of_those_named_with_probability_p_about_p_are_right() -> None:
 
 def mechanisms(people: FloatArray) -> list[Mechanism]:
     return [
-        PlanarLaplace(hide_within_m=3000, region=REGION, seed=3),
+        PlanarLaplace(noise_m=3000, region=REGION, seed=3),
         HideAmong(30, cells=cells_from_points(people, REGION, CellPlan(hide_among=30)), seed=3),
         SRR(epsilon=12.0, region=REGION, seed=3),
     ]
@@ -114,7 +114,7 @@ def test_every_address_has_its_people(number: int, city: FloatArray) -> None:
 def test_matching_names_more_people_than_one_by_one() -> None:
     """The same 400 people both ways, with a seed."""
     people = scattered(np.random.default_rng(1), 400, 20_000)
-    mechanism = PlanarLaplace(hide_within_m=500, region=REGION, seed=1)
+    mechanism = PlanarLaplace(noise_m=500, region=REGION, seed=1)
     published = mechanism.perturb(people)
     matching = match_everybody(mechanism, people, published)
     everybody = np.arange(len(people))
@@ -144,7 +144,7 @@ def test_what_cannot_be_explains_nothing() -> None:
 
 def test_what_cannot_be_matched_is_refused() -> None:
     homes = scattered(np.random.default_rng(1), 3, 3000)
-    mechanism = PlanarLaplace(hide_within_m=500, region=REGION)
+    mechanism = PlanarLaplace(noise_m=500, region=REGION)
     with pytest.raises(UsageError, match="3 published places for 2 addresses"):
         match_everybody(mechanism, homes[:2], homes)
     with pytest.raises(UsageError, match="needs the density"):

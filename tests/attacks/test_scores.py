@@ -38,7 +38,7 @@ def naming_mechanisms(people: FloatArray) -> list[Mechanism]:
     region = named_region("san-francisco")
     cells = cells_from_points(people, region, CellPlan(hide_among=30))
     return [
-        PlanarLaplace(hide_within_m=700, region=region, seed=3),
+        PlanarLaplace(noise_m=700, region=region, seed=3),
         HideAmong(30, cells=cells, seed=3),
         SRR(epsilon=12.0, region=region, seed=3),
     ]

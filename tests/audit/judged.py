@@ -31,7 +31,7 @@ from nearveil.region import named_region
 from nearveil.types import FloatArray
 
 REGION = named_region("san-francisco")
-SOUND = PlanarLaplace(hide_within_m=500)
+SOUND = PlanarLaplace(noise_m=500)
 WEAK_PLACE = (37.61, -122.33)
 METRIC = Claim(Notion.METRIC, 0.004, 0.0, "0.004 per metre")
 LOCAL = Claim(Notion.LOCAL, 1.0, 0.0, "1 for any two places")

@@ -105,7 +105,7 @@ def test_a_claim_that_is_just_true_is_accused_no_more_often_than_stated(san_fran
 
 
 EXACT: dict[str, tuple[Mechanism, float]] = {
-    "planar-laplace": (PlanarLaplace(hide_within_m=500), 0.8),
+    "planar-laplace": (PlanarLaplace(noise_m=500), 0.8),
     "axis-laplace": (AxisLaplace(epsilon=1.0), 0.75),
     "square": (Square(epsilon=1.0), 0.85),
     "srr": (SRR(epsilon=1.0, levels=2), 0.75),
@@ -153,7 +153,7 @@ class DrawnTwiceAndAveraged(PlanarLaplace):
 
 def test_noise_drawn_twice_and_averaged_is_caught() -> None:
     """With the density of the single draw, which is not its own, and with none."""
-    mechanism = DrawnTwiceAndAveraged(hide_within_m=500)
+    mechanism = DrawnTwiceAndAveraged(noise_m=500)
     assert audited(mechanism).verdict is Verdict.VIOLATED
     outside = audited_from_outside(published(mechanism), own_claim(mechanism.guarantee))
     assert outside.verdict is Verdict.VIOLATED
@@ -165,7 +165,7 @@ class BlindDensity(DrawnTwiceAndAveraged):
 
 
 def test_a_density_that_says_nothing_does_not_blind_the_audit() -> None:
-    report = audited(BlindDensity(hide_within_m=500))
+    report = audited(BlindDensity(noise_m=500))
     assert report.verdict is Verdict.VIOLATED
     assert report.witness is not None
     assert report.witness.event.score.kind != "density"
@@ -216,7 +216,7 @@ def resampled_until_inside(mechanism: PlanarLaplace) -> Published:
 
 def test_noise_resampled_until_inside_is_caught() -> None:
     """Near a corner three quarters of the draws are thrown away, and the rest weigh four times as much."""
-    mechanism = PlanarLaplace(hide_within_m=500)
+    mechanism = PlanarLaplace(noise_m=500)
     report = audited_from_outside(resampled_until_inside(mechanism), own_claim(mechanism.guarantee), samples=800_000)
     assert report.verdict is Verdict.VIOLATED
     assert report.witness is not None
@@ -328,7 +328,7 @@ def test_a_rare_tell_tale_is_found(san_francisco: Region) -> None:
 
 
 def test_the_bound_has_the_unit_of_the_claim() -> None:
-    mechanism = PlanarLaplace(hide_within_m=500)
+    mechanism = PlanarLaplace(noise_m=500)
     report = audited(mechanism.rescaled(0.5), own_claim(mechanism.guarantee), samples=100_000)
     assert report.witness is not None
     assert report.epsilon_lower == pytest.approx(report.witness.bound / report.witness.pair.distance_m)

@@ -25,7 +25,7 @@ from nearveil.types import FloatArray
 
 pytestmark = pytest.mark.statistical
 
-NOISE = nv.PlanarLaplace(hide_within_m=500)
+NOISE = nv.PlanarLaplace(noise_m=500)
 
 
 def uniform(points: FloatArray, rng: np.random.Generator) -> FloatArray:

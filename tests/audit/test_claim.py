@@ -34,7 +34,7 @@ def test_which_pairs_a_claim_speaks_of(notion: Notion, same_interval: bool | Non
 
 def test_a_metric_claim_counts_metres_on_the_ground() -> None:
     """A hundredth of a degree of latitude is 1,110 m; the loss comes back as epsilon per metre."""
-    claim = own_claim(PlanarLaplace(hide_within_m=500).guarantee)
+    claim = own_claim(PlanarLaplace(noise_m=500).guarantee)
     loss = claim.claimed_loss(NEAR)
     assert loss == pytest.approx(1109.9 * 2 / 500, rel=1e-3)
     assert loss is not None

@@ -27,9 +27,9 @@ MECHANISMS: dict[str, Callable[[], Mechanism]] = {
     "interval-laplace": lambda: DPRS(epsilon=3.0, centres=12, seed=3),
     "interval-gaussian": lambda: DPRS(epsilon=3.0, noise="gaussian", fit_method="pic", centres=12, seed=3),
     "interval-overlapping": lambda: DPRS(epsilon=3.0, gamma=0.8, centres=12, seed=3),
-    "metric": lambda: DPRS(release="metric", hide_within_m=800, centres=12, seed=3),
+    "metric": lambda: DPRS(release="metric", noise_m=800, centres=12, seed=3),
     "hide-among": lambda: HideAmong(200, epsilon=1.5, seed=3),
-    "planar-laplace": lambda: PlanarLaplace(hide_within_m=800),
+    "planar-laplace": lambda: PlanarLaplace(noise_m=800),
     "axis-laplace": lambda: AxisLaplace(epsilon=4.0),
     "srr": lambda: SRR(epsilon=3.0),
     "srr-sparse": lambda: SRR(epsilon=2.0, levels=4, cells=SPARSE),
@@ -75,13 +75,13 @@ class HonestButNarrow(TooNarrow):
     """The same, with a density that owns up to it: only the audit can tell."""
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
-        return self.with_params(hide_within_m=0.7 * self.hide_within_m)._plain_density(x, t)
+        return self.with_params(noise_m=0.7 * self.noise_m)._plain_density(x, t)
 
     def _plain_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         return PlanarLaplace.log_density(self, x, t)
 
     def rescaled(self, factor: float) -> Self:
-        return self.with_params(hide_within_m=self.hide_within_m * factor)
+        return self.with_params(noise_m=self.noise_m * factor)
 
 
 class DrawnTwiceAndAveraged(PlanarLaplace):

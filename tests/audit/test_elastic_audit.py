@@ -115,7 +115,7 @@ def test_steps_survive_json_and_files_of_before_have_none() -> None:
 
 
 def test_without_cells_an_elastic_claim_is_inconclusive() -> None:
-    report = nv.audit(nv.PlanarLaplace(hide_within_m=500), "elastic:1.5", samples=20_000, seed=1)
+    report = nv.audit(nv.PlanarLaplace(noise_m=500), "elastic:1.5", samples=20_000, seed=1)
     assert report.verdict is Verdict.INCONCLUSIVE
     assert "an elastic one the cells" in report.explanation
 
@@ -149,7 +149,7 @@ def test_a_witness_is_checked_with_steps_counted_again(violated: AuditReport, tm
 
 
 def test_a_witness_of_the_version_before_is_read() -> None:
-    report = nv.audit(nv.PlanarLaplace(hide_within_m=500), "metric:2/km", samples=20_000, seed=1)
+    report = nv.audit(nv.PlanarLaplace(noise_m=500), "metric:2/km", samples=20_000, seed=1)
     assert report.witness is not None
     document = json.loads(report.witness.to_json())
     document["version"] = 1
@@ -190,7 +190,7 @@ def test_the_steps_of_a_witness_are_those_of_its_cells_and_no_others(violated: A
     assert witness_from_json(witness.to_json()).cells == cells.digest
     with pytest.raises(DataError, match="not a witness file"):
         witness_from_json(json.dumps({**json.loads(witness.to_json()), "cells": 7}))
-    metric = nv.audit(nv.PlanarLaplace(hide_within_m=500), "metric:2/km", samples=20_000, seed=1)
+    metric = nv.audit(nv.PlanarLaplace(noise_m=500), "metric:2/km", samples=20_000, seed=1)
     assert metric.witness is not None
     assert metric.witness.cells is None
 

@@ -27,7 +27,7 @@ from nearveil.region import named_region
 from nearveil.types import FloatArray
 
 PAIR = Pair((37.70, -122.40), (37.70, -122.39), "side by side")
-SUBJECT = MechanismSubject(PlanarLaplace(hide_within_m=800))
+SUBJECT = MechanismSubject(PlanarLaplace(noise_m=800))
 
 
 class Nothing(PublishedSubject):

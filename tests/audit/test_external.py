@@ -353,7 +353,7 @@ def test_rows_in_another_order_than_the_places_are_an_error() -> None:
 def test_the_order_that_protect_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random by default, which a search over the region cannot use and the audit of a pair can."""
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
-    protect = "nearveil protect {input} {output} --mechanism planar-laplace --hide-within 500m"
+    protect = "nearveil protect {input} {output} --mechanism planar-laplace --noise 500m"
     kept = CommandSubject(f"{protect} --keep-order", REGION)
     west_then_east = np.repeat([[37.7, -122.5], [37.7, -122.3]], 50, axis=0)
     published = np.asarray(kept.publish(west_then_east, rng()))

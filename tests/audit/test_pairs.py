@@ -63,7 +63,7 @@ def test_sixty_metres_across_a_border(city: FloatArray) -> None:
 
 @pytest.mark.parametrize("region", REGIONS, ids=str)
 def test_pairs_without_intervals_lie_in_the_region(region: Region) -> None:
-    claim = own_claim(PlanarLaplace(hide_within_m=5, region=region).guarantee)
+    claim = own_claim(PlanarLaplace(noise_m=5, region=region).guarantee)
     pairs = audit_pairs(region, claim)
     for pair in pairs:
         assert region.contains([pair.first, pair.second]).all()
@@ -75,7 +75,7 @@ def test_pairs_without_intervals_lie_in_the_region(region: Region) -> None:
 
 
 def test_a_metric_claim_is_tried_at_distances_where_it_tells() -> None:
-    claim = own_claim(PlanarLaplace(hide_within_m=300).guarantee)
+    claim = own_claim(PlanarLaplace(noise_m=300).guarantee)
     losses = [claim.claimed_loss(pair) for pair in mechanism_pairs(PlanarLaplace(), claim)]
     for wanted in (0.5, 1.0, 2.0, 4.0):
         assert sum(abs((loss or 0) - wanted) < 0.01 for loss in losses) >= 3
@@ -109,7 +109,7 @@ def test_pairs_around_a_place_lie_in_the_region(region: Region, notion: Notion) 
 def test_places_of_a_pair_differ_in_their_low_digits() -> None:
     """Or else noise of whole metres would go unseen."""
     region = REGIONS[0]
-    for pair in audit_pairs(region, own_claim(PlanarLaplace(hide_within_m=500, region=region).guarantee)):
+    for pair in audit_pairs(region, own_claim(PlanarLaplace(noise_m=500, region=region).guarantee)):
         if "in the middle of the region" in pair.kind or "inwards" in pair.kind:
             apart = np.subtract(*region.to_metres([pair.first, pair.second]))
             assert np.abs(apart - np.round(apart)).max() > 0.1

@@ -226,7 +226,7 @@ def test_across_the_antimeridian_metres_are_those_of_the_region() -> None:
 
 def test_each_place_gets_its_own_draw() -> None:
     places = np.array([PAIR.first, PAIR.second])
-    for subject in (Gives(lambda published: published), MechanismSubject(PlanarLaplace(hide_within_m=5))):
+    for subject in (Gives(lambda published: published), MechanismSubject(PlanarLaplace(noise_m=5))):
         outputs = subject.sample_each(np.repeat(places, 500, axis=0), np.random.default_rng(1))
         assert len(np.unique(outputs, axis=0)) > 900
     middles = outputs.reshape(2, 500, 2).mean(axis=1)

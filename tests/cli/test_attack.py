@@ -52,7 +52,7 @@ def test_json_is_a_list_of_rows(run: Run, people_csv: Path) -> None:
 def test_protection_is_asked_for_as_in_protect(run: Run, people_csv: Path, options: tuple[str, ...]) -> None:
     outcome = run(
         "attack", "--input", people_csv, "--attack", "gi-lia", "--attack", "adaptive", "--mechanism", "planar-laplace",
-        "--hide-within", "2km", "--json", *options, *SMALL,
+        "--noise", "2km", "--json", *options, *SMALL,
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
     for row in json.loads(outcome.out):
@@ -65,7 +65,7 @@ def test_protection_is_asked_for_as_in_protect(run: Run, people_csv: Path, optio
 def test_everybody_matched_at_once_and_known_people(run: Run, people_csv: Path, tmp_path: Path) -> None:
     few = tmp_path / "few.csv"
     few.write_text("".join(people_csv.read_text(encoding="utf-8").splitlines(keepends=True)[:201]), encoding="utf-8")
-    command = ("attack", "--input", few, "--attack", "gi-lia", "--hide-within", "500m", "--joint", *SMALL)
+    command = ("attack", "--input", few, "--attack", "gi-lia", "--noise", "500m", "--joint", *SMALL)
     row = json.loads(run(*command, "--json").out)[0]
     assert row["known_share"] == 0
     assert row["bayes_joint"].keys() == row["bayes"].keys()
@@ -89,10 +89,10 @@ def test_everybody_matched_at_once_and_known_people(run: Run, people_csv: Path, 
     [
         (("--joint",), "--joint) is about published locations, and nobody is protected"),
         (("--known-share", 0.5), "--known-share) is about published locations, and nobody is protected"),
-        (("--hide-within", "500m", "--known-share", 1), "at least 0 and less than 1"),
-        (("--hide-within", "500m", "--known-share", -0.1), "at least 0 and less than 1"),
-        (("--hide-within", "500m", "--known-share", "nan"), "at least 0 and less than 1"),
-        (("--hide-within", "500m", "--known-share", 0.9999), "fewer than two are left to attack"),
+        (("--noise", "500m", "--known-share", 1), "at least 0 and less than 1"),
+        (("--noise", "500m", "--known-share", -0.1), "at least 0 and less than 1"),
+        (("--noise", "500m", "--known-share", "nan"), "at least 0 and less than 1"),
+        (("--noise", "500m", "--known-share", 0.9999), "fewer than two are left to attack"),
         (("--joint", "--mechanism", "{without_density}"), "needs the density of the mechanism"),
         (("--joint", "--url", "http://127.0.0.1:1"), "--joint is for simulated services"),
     ],
@@ -256,7 +256,7 @@ def test_other_answers_are_attacked_without_accounts(run: Run, people_csv: Path,
 
 def test_protected_people_are_found_where_they_are_published(run: Run, people_csv: Path) -> None:
     """The certificate is about the published place; the person is elsewhere."""
-    outcome = run("attack", "--input", people_csv, "--answers", "bands:500m", "--hide-within", "2km", "--json", *SMALL)
+    outcome = run("attack", "--input", people_csv, "--answers", "bands:500m", "--noise", "2km", "--json", *SMALL)
     assert outcome.code == 0, outcome.err
     (row,) = json.loads(outcome.out)
     assert (row["certified"], row["false_certificates"]) == (1.0, 0)

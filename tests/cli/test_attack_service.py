@@ -156,7 +156,7 @@ BAD = [
     (("--key", "nowhere.txt"), 2, "the file of --key cannot be read"),
     (("--key", KEY), 2, "can see a key on the command line"),
     (("--dataset", "gaussian"), 2, "--dataset is for simulated services"),
-    (("--hide-within", "500m"), 2, "--hide-within is for simulated services"),
+    (("--noise", "500m"), 2, "--noise is for simulated services"),
     (("--cores", "1"), 2, "--cores is for simulated services"),
     (("--k", "10,20"), 2, "--k takes one number"),
     (("--k", "101"), 2, "1 to 100 people"),

@@ -146,41 +146,41 @@ def test_people_to_learn_no_intervals_from(
         (["--region", "atlantis"], ["no region named 'atlantis'"]),
         (
             ["--mechanism", "planar-laplace", "--epsilon", "1"],
-            ["--epsilon cannot be used with planar-laplace", "--hide-within"],
+            ["--epsilon cannot be used with planar-laplace", "--noise"],
         ),
-        (["--mechanism", "srr", "--hide-within", "500m"], ["--hide-within cannot be used with srr"]),
+        (["--mechanism", "srr", "--noise", "500m"], ["--noise cannot be used with srr"]),
         (
-            ["--release", "interval", "--hide-within", "500m"],
-            ["--hide-within cannot be used with the release interval"],
+            ["--release", "interval", "--noise", "500m"],
+            ["--noise cannot be used with the release interval"],
         ),
         (
-            ["--epsilon", "1", "--hide-within", "500m"],
+            ["--epsilon", "1", "--noise", "500m"],
             [
-                "give either --hide-within (planar Laplace)",
+                "give either --noise (planar Laplace)",
                 "or --epsilon (which selects DPRS, release interval), not both",
             ],
         ),
         (
-            ["--noise", "gaussian", "--hide-within", "500m"],
-            ["give either --hide-within (planar Laplace) or --noise (which selects DPRS, release interval), not both"],
+            ["--noise-law", "gaussian", "--noise", "500m"],
+            ["give either --noise (planar Laplace) or --noise-law (which selects DPRS, release interval), not both"],
         ),
         (
             ["--mechanism", "dprs", "--epsilon", "1", "--epsilon-per-km", "4"],
             ["give either --epsilon-per-km (DPRS, release metric) or --epsilon"],
         ),
         (["--release", "metric", "--epsilon", "1"], ["--epsilon cannot be used with the release metric"]),
-        (["--release", "metric", "--noise", "gaussian"], ["--noise cannot be used with the release metric"]),
+        (["--release", "metric", "--noise-law", "gaussian"], ["--noise-law cannot be used with the release metric"]),
         (["--release", "paper", "--fit-epsilon", "1"], ["--fit-epsilon cannot be used with the release paper"]),
         (["--fit-epsilon", "0"], ["fit_epsilon must lie between"]),
         (["--least-radius", "0m"], ["--least-radius takes a length"]),
         (["--mechanism", "srr", "--least-radius", "10m"], ["--least-radius cannot be used with srr"]),
-        (["--mechanism", "square", "--noise", "gaussian"], ["--noise cannot be used with square"]),
+        (["--mechanism", "square", "--noise-law", "gaussian"], ["--noise-law cannot be used with square"]),
         (["--mechanism", "planar-laplace", "--delta", "1e-5"], ["--delta cannot be used with planar-laplace"]),
-        (["--hide-within", "0"], ["--hide-within takes a length"]),
-        (["--hide-within", "5miles"], ["--hide-within takes a length"]),
-        (["--hide-within", "0.2m"], ["at least 1 metre"]),
-        (["--hide-within", "500m", "--epsilon-per-km", "4"], ["give one of them"]),
-        (["--hide-within", "1e8km"], ["at most 10,000 km"]),
+        (["--noise", "0"], ["--noise takes a length"]),
+        (["--noise", "5miles"], ["--noise takes a length"]),
+        (["--noise", "0.2m"], ["at least 1 metre"]),
+        (["--noise", "500m", "--epsilon-per-km", "4"], ["give one of them"]),
+        (["--noise", "1e8km"], ["at most 10,000 km"]),
         (["--epsilon-per-km", "-4"], ["epsilon per km must be greater than 0"]),
         (["--epsilon-per-km", "1e9"], ["at least 1 metre"]),
         (["--region", ""], ["no region named ''"]),
@@ -311,7 +311,7 @@ def locked_folder(tmp_path: Path) -> Iterator[Path]:
 def test_a_folder_that_may_not_be_written(run: Run, tmp_path: Path, locked_folder: Path, name: str) -> None:
     source = tmp_path / "people.csv"
     source.write_text(ENOUGH)
-    check(run("protect", source, locked_folder / name, "--hide-within", "500m"), 4, "cannot be written")
+    check(run("protect", source, locked_folder / name, "--noise", "500m"), 4, "cannot be written")
 
 
 def test_a_folder_that_may_not_be_written_for_intervals_and_pictures(
@@ -334,10 +334,10 @@ def test_a_bug_shows_no_values(run: Run, tmp_path: Path, monkeypatch: pytest.Mon
         raise RuntimeError("somebody is at 37.7123, -122.4123")
 
     monkeypatch.setattr("nearveil.release.protect.publish_stream", fail)
-    check(run("protect", source, tmp_path / "out.csv", "--hide-within", "500m"), 1, "RuntimeError", "NEARVEIL_DEBUG")
+    check(run("protect", source, tmp_path / "out.csv", "--noise", "500m"), 1, "RuntimeError", "NEARVEIL_DEBUG")
     monkeypatch.setenv("NEARVEIL_DEBUG", "1")
     with pytest.raises(RuntimeError):
-        run("protect", source, tmp_path / "out2.csv", "--hide-within", "500m")
+        run("protect", source, tmp_path / "out2.csv", "--noise", "500m")
 
 
 def test_json_and_errors_do_not_mix(run: Run, tmp_path: Path) -> None:

@@ -55,8 +55,8 @@ def test_a_certificate_is_written_and_holds(run: Run, tmp_path: Path, request: p
     "options",
     [
         (),
-        ("--hide-within", "200m"),
-        ("--epsilon", 3, "--noise", "gaussian", "--centres", 20),
+        ("--noise", "200m"),
+        ("--epsilon", 3, "--noise-law", "gaussian", "--centres", 20),
         ("--release", "paper", "--centres", 20),
         ("--mechanism", "srr"),
         ("--mechanism", "square", "--epsilon", 2),

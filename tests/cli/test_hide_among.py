@@ -130,7 +130,7 @@ def test_steps_are_explained(run: Run, cells_file: Path) -> None:
 
 OPTIONS_THAT_DO_NOT_GO_TOGETHER = [
     (("--hide-among", 1), 2, "from 2 to"),
-    (("--hide-among", 100, "--hide-within", "500m"), 2, "--hide-within cannot be used with hide-among"),
+    (("--hide-among", 100, "--noise", "500m"), 2, "--noise cannot be used with hide-among"),
     (("--hide-among", 100, "--release", "metric"), 2, "it is an option of dprs"),
     (("--mechanism", "planar-laplace", "--hide-among", 100), 2, "it is an option of hide-among"),
     (("--mechanism", "dprs", "--least-cell", "100m"), 2, "it is an option of hide-among"),
@@ -235,7 +235,7 @@ def test_an_elastic_claim_about_a_function_is_audited_and_checked_with_its_cells
 ) -> None:
     """Noise of 300 m hides nobody among 500 people: a violation, whose witness is checked with the same cells."""
     (tmp_path / "noise.py").write_text(
-        "import nearveil as nv\nmechanism = nv.PlanarLaplace(hide_within_m=300)\n"
+        "import nearveil as nv\nmechanism = nv.PlanarLaplace(noise_m=300)\n"
         "def publish(points, rng):\n    return mechanism.perturb(points, rng)\n"
     )
     function, witness = f"{tmp_path / 'noise.py'}:publish", tmp_path / "witness.json"

@@ -150,7 +150,7 @@ def test_a_store_that_is_in_use(run: Run, people: Path, tmp_path: Path) -> None:
 
 def test_another_distance_than_the_service_has(run: Run, people: Path, tmp_path: Path) -> None:
     path = tmp_path / "data" / "nearveil.db"
-    run("import", people, "--store", path, "--hide-within", "800m")
-    done = run("import", people, "--store", path, "--hide-within", "500m")
+    run("import", people, "--store", path, "--noise", "800m")
+    done = run("import", people, "--store", path, "--noise", "500m")
     assert done.code == 2
-    assert "hide-within" in done.err
+    assert "noise" in done.err

@@ -243,7 +243,7 @@ def test_plan_and_its_text(run: Run, own_file: Path, few_csv: Path, monkeypatch:
     assert "rounded: its guarantee does not hold between all places" in document["left_out"]
     assert tried["planar of mine"]["met"]
     assert tried["planar of mine"]["promised"]
-    assert f"--mechanism {own_file}:Planar --hide-within" in tried["planar of mine"]["command"]
+    assert f"--mechanism {own_file}:Planar --noise" in tried["planar of mine"]["command"]
     text = run(*[one for one in asked if one != "--between-all-places"], *both)
     assert text.code == 0, text.err
     words = re.sub(r"\s+", " ", text.out)
@@ -251,7 +251,7 @@ def test_plan_and_its_text(run: Run, own_file: Path, few_csv: Path, monkeypatch:
     assert "rounded has no density: the attacker goes by draws of its own" in words
     # It meets the goal, and is not recommended.
     assert "Recommended: rounded" not in words
-    length = run("plan", few_csv, "--hide-within", "400m", "--quick", "--cores", 1, *both, "--json")
+    length = run("plan", few_csv, "--noise", "400m", "--quick", "--cores", 1, *both, "--json")
     reasons = json.loads(length.out)["left_out"]
     assert "rounded: its guarantee is not the metric promise at that length" in reasons
     assert not any("planar of mine" in reason for reason in reasons)
@@ -354,7 +354,7 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(name: str, sentence: str, 
 
 
 def test_options_that_a_class_does_not_take(run: Run, own_file: Path, few_csv: Path) -> None:
-    for options in (("--epsilon", 1), ("--hide-within", "500m"), ("--gamma", 0.5)):
+    for options in (("--epsilon", 1), ("--noise", "500m"), ("--gamma", 0.5)):
         outcome = run("protect", few_csv, few_csv.with_name("out.csv"), "--mechanism", f"{own_file}:Rounded", *options)
         assert outcome.code == 2
         assert f"{options[0]} cannot be used with rounded" in outcome.err

@@ -26,7 +26,7 @@ def piped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("piped")
 def test_from_standard_input_to_standard_output(run: Run) -> None:
-    outcome = run("protect", "-", "-", "--hide-within", "300m")
+    outcome = run("protect", "-", "-", "--noise", "300m")
     assert outcome.code == 0, outcome.err
     rows = list(csv.DictReader(io.StringIO(outcome.out)))
     assert sorted(int(row["id"]) for row in rows) == list(range(200))
@@ -64,7 +64,7 @@ def test_metres_in_and_metres_out(run: Run, tmp_path: Path) -> None:
     assert outcome.code == 0, outcome.err
     out = np.genfromtxt(tmp_path / "out.csv", delimiter=",", names=True)
     published = degrees_from("EPSG:32610", np.column_stack([out["y"], out["x"]]))
-    # Hidden within 500 m: five kilometres are passed once in 10^7.
+    # Noise of 500 m: five kilometres are passed once in 10^7.
     assert 0 < np.abs(published - true).max() < 0.06
 
 
@@ -106,7 +106,7 @@ def test_people_who_are_left_out_are_not_charged(run: Run, tmp_path: Path) -> No
 
 def test_lengths_beyond_the_region_are_questioned(run: Run, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text(PEOPLE)
-    outcome = run("protect", tmp_path / "in.csv", tmp_path / "out.csv", "--hide-within", "500km")
+    outcome = run("protect", tmp_path / "in.csv", tmp_path / "out.csv", "--noise", "500km")
     check(outcome, 2, "more than the region is wide (44 km)", "--epsilon-per-km 0.004")
     assert run("protect", tmp_path / "in.csv", tmp_path / "out.csv", "--epsilon-per-km", "0.004").code == 0
 

@@ -45,11 +45,11 @@ def few_csv(tmp_path: Path, city: FloatArray) -> Path:
 
 def test_plan_recommends_a_command_that_runs(run: Run, few_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(few_csv.parent)
-    planned = run("plan", "people.csv", "--hide-within", "400m", *QUICKLY, "--json", "--picture", "plan.png")
+    planned = run("plan", "people.csv", "--noise", "400m", *QUICKLY, "--json", "--picture", "plan.png")
     assert planned.code == 0, planned.err
     document = json.loads(planned.out)
     assert document["met"]
-    assert document["recommended"]["hide_within_m"] == 400
+    assert document["recommended"]["noise_m"] == 400
     # What is called met holds for the people of the file, and is not that of a release alone.
     assert document["recommended"]["mechanism"] == "planar Laplace"
     assert all(one["fit_loss"] == 0 for one in document["alternatives"] if one["met"])
@@ -118,7 +118,7 @@ def test_several_rows_are_pointed_out(run: Run, tmp_path: Path, city: FloatArray
     path = tmp_path / "visits.csv"
     rows = np.column_stack([np.arange(500) % 100, np.vstack([city[:400], city[:100]])])
     np.savetxt(path, rows, delimiter=",", header="user_id,lat,lon", comments="", fmt=["%d", "%.7f", "%.7f"])
-    outcome = run("plan", path, "--hide-within", "400m", *QUICKLY)
+    outcome = run("plan", path, "--noise", "400m", *QUICKLY)
     assert outcome.code == 0, outcome.err
     assert "100 rows have the place of another row" in outcome.err
     assert "'user_id' looks like a person's id and repeats" in outcome.err
@@ -128,7 +128,7 @@ def test_several_rows_are_pointed_out(run: Run, tmp_path: Path, city: FloatArray
     ("options", "words"),
     [
         ((), "give one goal"),
-        (("--recall", 0.5, "--hide-within", "500m"), "give one goal"),
+        (("--recall", 0.5, "--noise", "500m"), "give one goal"),
         (("--recall", 1.5), "--recall is a share"),
         (("--attacker-error", "far"), "--attacker-error takes a length"),
         (("--recall", 0.5, "--k", 0), "--k must be"),
@@ -160,7 +160,7 @@ def test_a_private_plan_says_nothing_of_the_file_but_through_the_made_up_people(
     said = []
     for places in (city[:1000], np.vstack([city[2000:2030], city[2000:2010]])):
         path = write_people(tmp_path / "people.csv", places)
-        outcome = run("plan", path, "--hide-within", "300m", "--private-epsilon", 1, *QUICKLY, "--json")
+        outcome = run("plan", path, "--noise", "300m", "--private-epsilon", 1, *QUICKLY, "--json")
         assert outcome.code == 0, outcome.err
         document = json.loads(outcome.out)
         document.pop("seconds")
@@ -171,7 +171,7 @@ def test_a_private_plan_says_nothing_of_the_file_but_through_the_made_up_people(
 
 
 def test_a_private_plan_states_its_cost(run: Run, few_csv: Path) -> None:
-    asked = ("plan", few_csv, "--hide-within", "300m", "--private-epsilon", 0.5, *QUICKLY)
+    asked = ("plan", few_csv, "--noise", "300m", "--private-epsilon", 0.5, *QUICKLY)
     first, second = (json.loads(run(*asked, "--json").out) for _ in range(2))
     assert first["planning_guarantee"]["epsilon"] == 0.5
     assert first["covered_by_a_guarantee"]
@@ -192,18 +192,18 @@ def test_private_people_spend_the_budget_once(run: Run, few_csv: Path, monkeypat
         return synthetic_people(*args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(planning_people, "synthetic_people", spy)
-    assert run("plan", few_csv, "--hide-within", "300m", "--private-epsilon", 2, *QUICKLY).code == 0
+    assert run("plan", few_csv, "--noise", "300m", "--private-epsilon", 2, *QUICKLY).code == 0
     assert spent == [2.0]
 
 
 def test_plan_says_what_months_give_away(run: Run, few_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "QUICK", replace(TINY, months=(1, 12), followed=5))
-    asked = ("plan", few_csv, "--hide-within", "400m", *QUICKLY, "--months", "2,1")
+    asked = ("plan", few_csv, "--noise", "400m", *QUICKLY, "--months", "2,1")
     figures = json.loads(run(*asked, "--json").out)["service_after_months"]
     assert [(one["months"], one["people"]) for one in figures] == [(1, 5), (2, 5)]
     assert all(one["found_within_100_m"]["low"] <= one["found_within_100_m"]["value"] for one in figures)
     said = run(*asked).out
-    assert "with planar Laplace, hide within 400 m, gives away over months: of 5 of these people" in re.sub(
+    assert "with planar Laplace, noise of 400 m, gives away over months: of 5 of these people" in re.sub(
         r"\s+", " ", said
     )
     assert "Longer was not measured" in said
@@ -212,7 +212,7 @@ def test_plan_says_what_months_give_away(run: Run, few_csv: Path, monkeypatch: p
 
 @pytest.mark.parametrize("months", ["a year", "0", "12,-1", "999"])
 def test_plan_refuses_what_are_no_months(run: Run, few_csv: Path, months: str) -> None:
-    outcome = run("plan", few_csv, "--hide-within", "400m", *QUICKLY, "--months", months)
+    outcome = run("plan", few_csv, "--noise", "400m", *QUICKLY, "--months", months)
     assert outcome.code == 2
     assert "--months takes whole numbers" in outcome.err
 

@@ -71,7 +71,7 @@ def test_where_nothing_can_be_counted_that_is_said() -> None:
         (lambda folder: ("certify", "--out", folder / "c.json"), "computing the largest loss"),
         (lambda folder: ("certify", "--check", folder / "c.json"), "computing everything anew"),
         (lambda folder: ("certify", "--check", folder / "c.json"), "20,000 of 20,000"),
-        (lambda _: ("guarantee", "--hide-within", "500m"), "computing the largest loss"),
+        (lambda _: ("guarantee", "--noise", "500m"), "computing the largest loss"),
         (lambda folder: ("protect", folder / "in.csv", folder / "out.csv"), "computing the guarantee"),
     ],
 )

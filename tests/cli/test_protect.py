@@ -14,7 +14,7 @@ from nearveil.types import FloatArray
 from tests.cli.conftest import Run
 
 FEW = ("--centres", 100)
-PLANAR = ("--mechanism", "planar-laplace", "--hide-within", "500m")
+PLANAR = ("--mechanism", "planar-laplace", "--noise", "500m")
 
 
 def test_one_command(run: Run, people_csv: Path, city: FloatArray, tmp_path: Path) -> None:
@@ -56,21 +56,21 @@ KEYS = {
     ("options", "mechanism", "release", "notion"),
     [
         ((), "planar-laplace", None, "metric"),
-        (("--hide-within", "0.5km"), "planar-laplace", None, "metric"),
+        (("--noise", "0.5km"), "planar-laplace", None, "metric"),
         (("--epsilon-per-km", 4), "planar-laplace", None, "metric"),
         # What planar Laplace does not have selects DPRS.
         (("--mechanism", "dprs"), "dprs", "metric", "metric"),
         (("--release", "metric"), "dprs", "metric", "metric"),
-        (("--centres", 60, "--hide-within", "500m"), "dprs", "metric", "metric"),
+        (("--centres", 60, "--noise", "500m"), "dprs", "metric", "metric"),
         (("--fit-epsilon", 0.5), "dprs", "metric", "metric"),
         (("--gamma", 0.4), "dprs", "metric", "metric"),
         (("--least-radius", "200m"), "dprs", "metric", "metric"),
         (("--release", "interval"), "dprs", "interval", "interval"),
         (("--epsilon-per-km", 4, "--fit-epsilon", 0.5), "dprs", "metric", "metric"),
         (("--epsilon", 1), "dprs", "interval", "interval"),
-        (("--noise", "gaussian", "--fit-method", "pic", "--rounds", 3), "dprs", "interval", "interval"),
+        (("--noise-law", "gaussian", "--fit-method", "pic", "--rounds", 3), "dprs", "interval", "interval"),
         (("--release", "paper"), "dprs", "paper", "interval"),
-        (("--release", "paper", "--noise", "gaussian", "--delta", 1e-6), "dprs", "paper", "interval"),
+        (("--release", "paper", "--noise-law", "gaussian", "--delta", 1e-6), "dprs", "paper", "interval"),
         (("--fit-method", "private-grid", "--population", 5000), "dprs", "metric", "metric"),
         (("--release", "paper", "--scaling", "per-axis", "--gamma", 0.8, "--rounds", 3), "dprs", "paper", "interval"),
         (("--least-radius", "200m", "--epsilon", 2), "dprs", "interval", "interval"),

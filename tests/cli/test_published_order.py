@@ -17,7 +17,7 @@ from tests.release.conftest import table_of
 
 METRES_PER_DEGREE = 111_195.0
 FORMATS = ["csv", "csv.gz", "geojson", "parquet", "geoparquet"]
-PLANAR = ("--mechanism", "planar-laplace", "--hide-within", "500m")
+PLANAR = ("--mechanism", "planar-laplace", "--noise", "500m")
 
 
 @pytest.fixture

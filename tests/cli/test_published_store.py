@@ -34,7 +34,7 @@ TOWN = Region(47.9, 11.0, 48.1, 11.3)
 OTHER_TOWN = "47.8,11.0,48.1,11.3"
 SCHEDULE = Schedule(epoch=timedelta(hours=1), window=timedelta(hours=10))
 CITY = synthetic_city(900, TOWN, rng=1)
-WITHIN = Protection(region=TOWN, hide_within_m=300.0, schedule=SCHEDULE)
+WITHIN = Protection(region=TOWN, noise_m=300.0, schedule=SCHEDULE)
 AMONG = Protection(region=TOWN, among=HideAmong(60, cells=cells_from_points(CITY, TOWN)), schedule=SCHEDULE)
 PLAN = CellPlan(hide_among=50)
 FIT = ("fit", "--hide-among", 50, "--published-store")
@@ -150,7 +150,7 @@ def test_a_store_that_states_no_noise(run: Run, address: str, tmp_path: Path) ->
         store.keep_setting(STATED_SETTING, "{}")
         check(run(*FIT, address, tmp_path / "other.geojson"), 3, "the version that wrote it")
         check_identity(store, WITHIN, keys, 0)
-        assert '"hide_within_m": 300.0' in (store.setting(STATED_SETTING) or "")
+        assert '"noise_m": 300.0' in (store.setting(STATED_SETTING) or "")
 
 
 def test_what_is_no_store_is_left_as_it_is(run: Run, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_it_hides_among_people(started: list[Any], tmp_path: Path) -> None:
     for _ in range(2):
         start(tmp_path, hide_among=50)
     (first, points), (second, again) = started
-    assert (first.hide_within_m, first.among.hide_among) == (None, 50)
+    assert (first.noise_m, first.among.hide_among) == (None, 50)
     assert len(points) == PEOPLE
     assert again == points
     cells = load_cells(tmp_path / "demo" / "cells-50.geojson")
@@ -68,10 +68,10 @@ def test_cells_made_before_are_used_as_they_are(started: list[Any], tmp_path: Pa
     assert len(started) == 2
 
 
-def test_it_hides_within_metres_unless_told_otherwise(started: list[Any], tmp_path: Path) -> None:
+def test_its_noise_is_in_metres_unless_told_otherwise(started: list[Any], tmp_path: Path) -> None:
     start(tmp_path)
-    start(tmp_path / "other", hide_within="300m")
-    assert [(protection.among, protection.hide_within_m) for protection, _ in started] == [(None, 500.0), (None, 300.0)]
+    start(tmp_path / "other", noise="300m")
+    assert [(protection.among, protection.noise_m) for protection, _ in started] == [(None, 500.0), (None, 300.0)]
 
 
 def test_the_report_to_try_is_taken_as_often_as_it_is_tried(
@@ -101,7 +101,7 @@ def test_the_report_to_try_is_taken_as_often_as_it_is_tried(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"hide_among": 50, "hide_within": "300m"}, "give --hide-within or --hide-among"),
+        ({"hide_among": 50, "noise": "300m"}, "give --noise or --hide-among"),
         ({"hide_among": 1}, "from 2 to"),
         ({"hide_among": 9_000}, "fewer than the 9,000 to hide among"),
     ],
@@ -116,7 +116,7 @@ def test_what_is_refused_starts_nothing(
     assert list(tmp_path.glob("demo/*")) == []
 
 
-@pytest.mark.parametrize("options", [{"hide_among": 60}, {"hide_within": "500m"}], ids=str)
+@pytest.mark.parametrize("options", [{"hide_among": 60}, {"noise": "500m"}], ids=str)
 def test_a_folder_of_another_demo_is_refused(started: list[Any], tmp_path: Path, options: dict[str, Any]) -> None:
     """The sentence names no option that the demo does not have."""
     start(tmp_path, hide_among=50)

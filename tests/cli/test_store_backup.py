@@ -171,9 +171,9 @@ def test_a_check_finds_what_is_wrong(run: Run, store: Path, tmp_path: Path, monk
 
     write_keys(tmp_path / "other.json", new_keys())
     assert "made with another key file" in found("--keys", tmp_path / "other.json")
-    monkeypatch.setenv("NEARVEIL_HIDE_WITHIN", "300m")
-    assert "made with --hide-within 500m, and the service is given --hide-within 300m" in found()
-    monkeypatch.delenv("NEARVEIL_HIDE_WITHIN")
+    monkeypatch.setenv("NEARVEIL_NOISE", "300m")
+    assert "made with --noise 500m, and the service is given --noise 300m" in found()
+    monkeypatch.delenv("NEARVEIL_NOISE")
     store.chmod(0o644)
     assert "others on this machine can read" in found()
     store.chmod(0o600)

@@ -25,7 +25,7 @@ class ProtectedStub(StubService):
     """
 
     tells: str = ""
-    hide_within_m: float = 500.0
+    noise_m: float = 500.0
     cells: dict[str, Cell] = field(default_factory=dict)
     waiting: set[str] = field(default_factory=set)
     reports: int = 0
@@ -46,7 +46,7 @@ class ProtectedStub(StubService):
     def _card(self) -> dict[str, Any]:
         region = self.region
         edges = {"south": region.south, "west": region.west, "north": region.north, "east": region.east}
-        guarantee = {"epsilon": 2 / self.hide_within_m, "unit": "per metre"}
+        guarantee = {"epsilon": 2 / self.noise_m, "unit": "per metre"}
         return {"protection": "place", "text": "Card", "guarantee": guarantee, "region": edges}
 
     def _export(self, _: httpx.Request, match: re.Match[str], caller: str) -> httpx.Response:
@@ -76,14 +76,14 @@ class ProtectedStub(StubService):
             return problem(403, "forbidden")
         place = json.loads(request.content)
         x, y = (float(part) for part in self.region.to_metres([[place["latitude"], place["longitude"]]])[0])
-        grid = PlaceGrid(self.hide_within_m / 4)
+        grid = PlaceGrid(self.noise_m / 4)
         near = grid.cells_near(x, y)
         self.reports += 1
         if person not in self.cells:
             self.cells[person] = near[0]
             centre = grid.centre_of(near[0])
             rng = np.random.default_rng(len(self.cells))
-            angle, length = rng.uniform(0, 2 * math.pi), rng.gamma(2.0, self.hide_within_m / 2)
+            angle, length = rng.uniform(0, 2 * math.pi), rng.gamma(2.0, self.noise_m / 2)
             self.pending[person] = (centre[0] + length * math.cos(angle), centre[1] + length * math.sin(angle))
         is_right = self.cells[person] in near
         (self.waiting.discard if is_right else self.waiting.add)(person)

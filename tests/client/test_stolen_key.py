@@ -117,7 +117,7 @@ def test_what_changed() -> None:
 
 # -- guessing ----------------------------------------------------------------------------------------------------------
 
-RULES = Rules(hide_within_m=500.0, new_places=6, dwell_epochs=2)
+RULES = Rules(noise_m=500.0, new_places=6, dwell_epochs=2)
 
 
 class Model:
@@ -277,7 +277,7 @@ def test_without_receipts_nothing_tells_within_an_epoch_and_nothing_beside_phone
     with real_service(chained_reports="if-sent") as client:
         strategies = [Strategy.ANSWERS, Strategy.BESIDE_PHONES]
         found = attack(client, people=6, controls=6, strategies=strategies, stolen=stolen)
-    assert (found.asks_for_receipts, found.rules.dwell_epochs, found.rules.hide_within_m) == (False, 2, 500.0)
+    assert (found.asks_for_receipts, found.rules.dwell_epochs, found.rules.noise_m) == (False, 2, 500.0)
     for row in found.rows:
         assert (row.told, row.tells, row.refused) == ((), False, 0)
         assert row.errors_after_m == row.errors_before_m

@@ -53,7 +53,7 @@ def test_the_tables_have_every_command_setting_and_route() -> None:
     text = commands()
     assert [verb for verb in VERBS if f"\n## nearveil {verb}\n" not in f"\n{text}"] == []
     assert "### nearveil keys rotate" in text
-    assert "| `--hide-within" in text
+    assert "| `--noise" in text
     table = settings_table()
     assert [name for name, each in KNOWN_SETTINGS.items() if each.help and f"`{each.variable}`" not in table] == [
         name for name, each in KNOWN_SETTINGS.items() if each.only == "option"

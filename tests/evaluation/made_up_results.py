@@ -55,7 +55,7 @@ def made_up(cell: Cell) -> dict[str, Any]:
         }  # fmt: skip
     if isinstance(cell, ReleaseCell):
         found: dict[str, Any] = {f"{release} recall@{k}": 0.5 for release in RELEASES for k in (10, 50)}
-        return found | {"metric hides within_m": 1234.5}
+        return found | {"metric noise_m": 1234.5}
     if isinstance(cell, TenthsCell):
         return {"error_m": [100.0] * 10, "acc": [0.2] * 10, "named": [0.1] * 10, "targets": [20] * 10}
     if isinstance(cell, YearCell):

@@ -39,7 +39,7 @@ def test_a_person_is_found(points: FloatArray, san_francisco: Region, method: st
 
 
 def test_protected_people_are_not_found_and_their_published_place_is(points: FloatArray) -> None:
-    service = nv.simulate(points, mechanism=nv.PlanarLaplace(hide_within_m=3000), seed=4)
+    service = nv.simulate(points, mechanism=nv.PlanarLaplace(noise_m=3000), seed=4)
     outcome = nv.attack(service, target=17)
     assert not outcome.found
     assert outcome.estimate is not None
@@ -146,7 +146,7 @@ def test_a_population_and_its_example(points: FloatArray) -> None:
         attacks=["gi-lia", "adaptive"],
         ks=(5, 10),
         accounts=(1, 2),
-        mechanism=nv.PlanarLaplace(hide_within_m=2000),
+        mechanism=nv.PlanarLaplace(noise_m=2000),
         protocol=few,
         cores=1,
         progress=bar,

@@ -23,7 +23,7 @@ def town(san_francisco: Region, city: FloatArray) -> Dataset:
 
 def test_rows_do_not_depend_on_the_number_of_cores(town: Dataset, san_francisco: Region) -> None:
     protocol = AttackProtocol(runs=1, instances=1, seed=5, published_colluders=True)
-    mechanism = PlanarLaplace(hide_within_m=300, region=san_francisco)
+    mechanism = PlanarLaplace(noise_m=300, region=san_francisco)
     experiment = AttackExperiment(town, protocol, mechanism)
     attack_setups = set_up_attacks(["gi-lia", "adaptive"], san_francisco, colluders=[1], tau_m=100.0)
     alone, together = (experiment.run(attack_setups, [5, 10], cores=cores) for cores in (1, 2))
@@ -54,7 +54,7 @@ def test_a_person_is_attacked_from_places_where_they_are_listed(town: Dataset) -
 
 def test_published_accounts_mislead(town: Dataset, san_francisco: Region) -> None:
     """With exact accounts GI-LIA finds the published place; with published ones it does not."""
-    mechanism = PlanarLaplace(hide_within_m=300, region=san_francisco)
+    mechanism = PlanarLaplace(noise_m=300, region=san_francisco)
     attack_setups = set_up_attacks(["gi-lia"], san_francisco, colluders=[1], tau_m=100.0)
     errors = {}
     for published in (False, True):
@@ -73,7 +73,7 @@ def test_published_accounts_mislead(town: Dataset, san_francisco: Region) -> Non
 
 
 def test_runs_are_published_anew(town: Dataset, san_francisco: Region) -> None:
-    mechanism = PlanarLaplace(hide_within_m=300, region=san_francisco)
+    mechanism = PlanarLaplace(noise_m=300, region=san_francisco)
     experiment = AttackExperiment(town, AttackProtocol(runs=2, instances=1), mechanism)
     first, second = (experiment.published(run).served for run in (0, 1))
     assert (first != second).any(axis=1).all()
@@ -81,7 +81,7 @@ def test_runs_are_published_anew(town: Dataset, san_francisco: Region) -> None:
 
 def test_the_best_attacker_is_beside_protected_people_only(town: Dataset, san_francisco: Region) -> None:
     assert measure_best_attacker(AttackExperiment(town, AttackProtocol(runs=1, instances=1), None)) is None
-    mechanism = PlanarLaplace(hide_within_m=300, region=san_francisco)
+    mechanism = PlanarLaplace(noise_m=300, region=san_francisco)
     best = measure_best_attacker(AttackExperiment(town, AttackProtocol(runs=1, instances=1), mechanism), targets=400)
     assert best is not None
     # Reading off the published place is wrong by 300 m on average, and within 100 m in about 0.14 of cases.

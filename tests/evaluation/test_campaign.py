@@ -81,7 +81,7 @@ def test_how_it_ended_is_said(outcome: CampaignOutcome, ended: Outcome, says: st
 def test_a_protected_crowd_keeps_its_true_places(san_francisco: Region) -> None:
     """With noise of 2 km, 100 m of a true place are chance: 1 in 800 by area, and 15 of 148 would be absurd."""
     city = synthetic_city(150, san_francisco, rng=1)
-    mechanism = PlanarLaplace(hide_within_m=2000, region=san_francisco)
+    mechanism = PlanarLaplace(noise_m=2000, region=san_francisco)
     found = attack_campaign(city, region=san_francisco, k=30, mechanism=mechanism, tau_m=100, further=2, cores=1)
     assert found.people == 148
     assert found.located > 0.7 * found.people

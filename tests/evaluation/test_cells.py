@@ -43,7 +43,7 @@ from tests.evaluation.made_up_results import tiny_town
 TOWN = tiny_town("town", people=600)
 TRUE_M = TOWN.region.to_metres(TOWN.places)
 DPRS_30 = Defence(label="DPRS", mechanism="dprs", epsilon=2.0, centres=30)
-PLANAR = Defence(label="planar", mechanism="planar-laplace", hide_within_m=900.0, region="isotropic")
+PLANAR = Defence(label="planar", mechanism="planar-laplace", noise_m=900.0, region="isotropic")
 HERE: dict[str, Any] = {"dataset": "town", "seed": 3, "run": 1}
 UTILITY = UtilityCell(**HERE, defence=DPRS_30, queries=25)
 ATTACK = AttackCell(**HERE, attack="zo-lia", accounts=1, k=10, instances=3, defence=DPRS_30)
@@ -267,7 +267,7 @@ def test_the_three_releases_at_equal_intervals() -> None:
         mechanism = released(name, paper.intervals_, 5.0, seed=int(release))  # type: ignore[arg-type]
         expected = brute_force(town, mechanism.perturb(town.places), true_m[askers], askers, 10)
         assert found[f"{name} recall@10"] == pytest.approx(expected["recall"])
-    assert found["metric hides within_m"] == pytest.approx(4 * np.median(paper.intervals_.radii_m) / 2.5)
+    assert found["metric noise_m"] == pytest.approx(4 * np.median(paper.intervals_.radii_m) / 2.5)
 
 
 def test_releases_get_the_half_of_epsilon_that_is_left() -> None:
@@ -287,6 +287,6 @@ def test_scales_of_the_paper_follow_from_how_the_intervals_were_found() -> None:
 
 
 def test_epsilon_of_planar_laplace_is_the_loss_between_opposite_corners() -> None:
-    mechanism = replace(PLANAR, hide_within_m=None, epsilon=3.0).build(TOWN.region, 1)
+    mechanism = replace(PLANAR, noise_m=None, epsilon=3.0).build(TOWN.region, 1)
     assert isinstance(mechanism, PlanarLaplace)
     assert mechanism.guarantee.epsilon * 2 * TOWN.region.radius_m == pytest.approx(3.0)

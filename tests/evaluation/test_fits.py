@@ -73,7 +73,7 @@ def test_nothing_that_matters_is_mixed_up() -> None:
 
 def test_a_fit_is_made_once_for_all_releases_that_share_it() -> None:
     interval = replace(GRID, release="interval", fit_epsilon=0.7)
-    metric = replace(interval, release="metric", epsilon=None, hide_within_m=300.0)
+    metric = replace(interval, release="metric", epsilon=None, noise_m=300.0)
     first = intervals_of(fitted(interval.build(TOWN.region, 1), TOWN))
     assert intervals_of(fitted(metric.build(TOWN.region, 1), TOWN)) is first
     assert intervals_of(fitted(replace(interval, epsilon=5.0).build(TOWN.region, 1), TOWN)) is first

@@ -42,7 +42,7 @@ def test_noise_is_that_of_the_baseline_within_the_disc(kind: str, san_francisco:
     centre, radius = intervals.centres[own], float(intervals.radii[own])
     person = san_francisco.from_square(centre[None] + [[0.25, 0.15]])
     wide = {"square": Square(epsilon=4.0, region=san_francisco),
-            "planar-laplace": PlanarLaplace(hide_within_m=3000, region=san_francisco)}[kind]  # fmt: skip
+            "planar-laplace": PlanarLaplace(noise_m=3000, region=san_francisco)}[kind]  # fmt: skip
     for baseline, agrees in ((wide, True), (wide.rescaled(1.3), False)):
         mechanism = ConfinedBaseline(
             baseline=baseline, discs=DPRS(region=san_francisco), intervals=intervals, region=san_francisco

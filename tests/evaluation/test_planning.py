@@ -37,11 +37,11 @@ def people(san_francisco: Region, city: FloatArray) -> Dataset:
 def error_of(defence: Defence) -> float:
     """A made-up law: the error is the length, or grows with the disc and falls with epsilon."""
     if defence.mechanism == "planar-laplace":
-        return float(defence.hide_within_m or 0)
+        return float(defence.noise_m or 0)
     if defence.hides_among:
         return 4 * float(defence.hide_among or 0)
     if defence.release == "metric":
-        return 0.9 * float(defence.hide_within_m or 0)
+        return 0.9 * float(defence.noise_m or 0)
     return 20_000 / defence.centres / (1 + (defence.epsilon or 0) / 4)
 
 
@@ -116,7 +116,7 @@ def test_attacker_error_is_just_met(error_m: float, people: Dataset, lawful: lis
     plan = plan_for(people, "attacker-error", error_m)
     assert plan.met
     for contender in plan.contenders:
-        if contender.met and contender.point.defence.hide_within_m is not None:
+        if contender.met and contender.point.defence.noise_m is not None:
             assert error_m <= contender.point.error_m.value <= 1.1 * error_m
     assert plan.best.point.recall.value == max(
         one.point.recall.value for one in plan.contenders if one.met and one.family.between_all_places
@@ -139,16 +139,14 @@ def test_a_length_is_kept_to_the_letter_and_only_by_what_promises_it_to_these_pe
     people: Dataset, lawful: list[Point]
 ) -> None:
     """Those that intervals are fitted on lose 2 more at any distance, whatever recall that would give."""
-    plan = plan_for(people, "hide-within", 1234.5)
+    plan = plan_for(people, "noise", 1234.5)
     assert plan.met
-    assert [(one.family.label, one.point.defence.hide_within_m) for one in plan.contenders] == [
-        ("planar Laplace", 1234.5)
-    ]
+    assert [(one.family.label, one.point.defence.noise_m) for one in plan.contenders] == [("planar Laplace", 1234.5)]
     assert [reason.split(":")[0] for reason in plan.left_out] == ["metric, private grid", "metric, private k-means"]
     assert all("loses 2 more at any distance" in reason for reason in plan.left_out)
     fitted = [family for family in sound_families() if family.members[0].is_dprs]
     with pytest.raises(UsageError, match="planar Laplace"):
-        plan_for(people, "hide-within", 1234.5, families=fitted)
+        plan_for(people, "noise", 1234.5, families=fitted)
     assert lawful
 
 
@@ -166,7 +164,7 @@ def test_the_loss_of_a_defence_is_what_its_card_says_of_the_people_it_is_fitted_
         measured = Bench(people, 5, 1).measure(defence, Sizes(10, 2)).loss
         assert measured == f"{round_up(together.epsilon)} per step{offset}"
         return
-    assert defence.loss == f"{together.epsilon:.3g}{' per metre' if defence.hide_within_m else ''}{offset}"
+    assert defence.loss == f"{together.epsilon:.3g}{' per metre' if defence.noise_m else ''}{offset}"
 
 
 @pytest.mark.parametrize(("kind", "share"), [("named", 0.05), ("named-sparsest", 0.1)])
@@ -311,7 +309,7 @@ def test_a_dial_turns_towards_more_hidden_and_stays_in_its_limits(san_francisco:
 def test_a_parameter_has_three_digits(people: Dataset, lawful: list[Point]) -> None:
     plan = plan_for(people, "attacker-error", 317.7)
     for one in plan.contenders:
-        for value in (one.point.defence.hide_within_m, one.point.defence.epsilon):
+        for value in (one.point.defence.noise_m, one.point.defence.epsilon):
             assert value is None or value == float(f"{value:.3g}")
     assert lawful
 
@@ -380,7 +378,7 @@ def test_a_goal_that_is_met_within_the_interval_may_be_chance(people: Dataset, l
     acc, named = Share(0.1, 0.0, 0.2), Share(0.04, 0.02, 0.06)
     defence = sound_families()[0].members[0]
     one = Point(defence, Mean(0.35, 0.01), Mean(1.0, None), Mean(317.0, 90.0), acc, (1,), named, named)
-    goals = [Goal("attacker-error", 300.0), Goal("recall", 0.33), Goal("named", 0.05), Goal("hide-within", 500.0)]
+    goals = [Goal("attacker-error", 300.0), Goal("recall", 0.33), Goal("named", 0.05), Goal("noise", 500.0)]
     assert [goal.may_be_chance(one) for goal in goals] == [True, False, True, False]
     # What is not met is not met by chance, and nobody knows of a single run.
     assert not Goal("attacker-error", 400.0).may_be_chance(one)
@@ -400,7 +398,7 @@ def test_a_plan_shows_no_place_and_a_private_one_keeps_none(city: FloatArray, mo
     monkeypatch.setattr(planning, "QUICK", TINY)
     true = city[:80]
     shown = [f"{latitude:.6f}"[:8] for latitude in true[:, 0]]
-    open_plan = plan(true, Goal.hide_within(500), quick=True, cores=1, seed=1)
+    open_plan = plan(true, Goal.noise(500), quick=True, cores=1, seed=1)
     assert not any(text in repr(open_plan) for text in shown)
-    private = plan(true, Goal.hide_within(500), quick=True, cores=1, private_epsilon=5.0)
+    private = plan(true, Goal.noise(500), quick=True, cores=1, private_epsilon=5.0)
     assert not any(place.tobytes() in pickle.dumps(private) for place in true)

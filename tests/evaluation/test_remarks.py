@@ -240,7 +240,7 @@ def by_people(cell: Cell) -> dict[str, Any]:
     if isinstance(cell, TenthsCell):
         return {}
     among = cell.defence.hide_among
-    strength = float(among) / 100 if among is not None else (cell.defence.hide_within_m or 0) / 500
+    strength = float(among) / 100 if among is not None else (cell.defence.noise_m or 0) / 500
     named = 0.05 / strength
     sparsest = named if among is not None else 4 * named
     return utility(cell, 0.2 * strength**-0.6) | {"named": named, "named sparsest": sparsest}

@@ -55,7 +55,7 @@ def test_a_campaign_is_counted_per_person_located() -> None:
     assert (mapped.guessed, mapped.matched) == (None, None)
     alone = by_label['"1 km away"']
     assert (alone.per_person, alone.mapped) == (12.0, None)
-    hidden = by_label["ranked list of 10, hidden within 500 m"]
+    hidden = by_label["ranked list of 10, noise of 500 m"]
     assert (hidden.guessed, hidden.matched) == (share_over_runs([10], 100), share_over_runs([12], 100))
     assert hidden.most_found == hidden.matched
 

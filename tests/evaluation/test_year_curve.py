@@ -78,7 +78,7 @@ def test_a_card_quotes_the_file() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        replace(USUAL, hide_within_m=300.0),
+        replace(USUAL, noise_m=300.0),
         replace(USUAL, new_places=19),
         replace(USUAL, dwell_epochs=1),
         replace(USUAL, noise_lifetime=timedelta(days=360)),
@@ -95,15 +95,15 @@ def test_nothing_is_said_of_settings_that_were_not_measured(other: Protection) -
 
 
 def test_a_chart_is_of_these_settings_or_of_the_nearest_under_their_own_name() -> None:
-    own, near = year_chart(USUAL), year_chart(replace(USUAL, hide_within_m=800.0, new_places=5))
+    own, near = year_chart(USUAL), year_chart(replace(USUAL, noise_m=800.0, new_places=5))
     assert own is not None
     assert own["measured"]
-    assert own["settings"].startswith("hide within 500 m, noise for good, 20 new places in 30 days")
+    assert own["settings"].startswith("noise of 500 m, noise for good, 20 new places in 30 days")
     assert [curve["found"] for curve in own["curves"]][:2] == [
         usual("bad", attacker)["found"] for attacker in ("density", "addresses")
     ]
     assert near is not None
-    assert near["settings"].startswith("hide within 500 m, noise for good, 20 new places")
+    assert near["settings"].startswith("noise of 500 m, noise for good, 20 new places")
     assert not near["measured"]
     assert near["curves"]
     fresh = year_chart(replace(USUAL, policy=Policy.FRESH))

@@ -206,7 +206,7 @@ def test_the_noise_is_taken_out_of_published_places(city: FloatArray, san_franci
     rng = np.random.default_rng(1)
     towns = city[rng.integers(0, 40, len(city))] + rng.normal(0, 0.002, city.shape)
     city = san_francisco.clip(towns)
-    published = PlanarLaplace(hide_within_m=800, region=san_francisco, seed=1).perturb(city)
+    published = PlanarLaplace(noise_m=800, region=san_francisco, seed=1).perturb(city)
     plan = CellPlan(hide_among=300)
     true, noisy = (cells_from_points(places, san_francisco, plan) for places in (city, published))
     cleaned = cells_from_published(published, san_francisco, 800, plan)

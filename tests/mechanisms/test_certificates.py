@@ -23,7 +23,7 @@ def public_intervals() -> Intervals:
 
 
 MECHANISMS: dict[str, Mechanism] = {
-    "planar": PlanarLaplace(hide_within_m=300),
+    "planar": PlanarLaplace(noise_m=300),
     "axis": AxisLaplace(epsilon=1.3),
     "square": Square(epsilon=1.3),
     "srr": SRR(epsilon=1.3),
@@ -33,7 +33,7 @@ MECHANISMS: dict[str, Mechanism] = {
     "paper, gaussian": DPRS(release="paper", noise="gaussian", epsilon=1.3, intervals=public_intervals()),
     "interval": DPRS(epsilon=1.3, intervals=public_intervals()),
     "interval, gaussian": DPRS(epsilon=1.3, noise="gaussian", intervals=public_intervals()),
-    "metric": DPRS(release="metric", hide_within_m=300, intervals=public_intervals()),
+    "metric": DPRS(release="metric", noise_m=300, intervals=public_intervals()),
 }
 
 

@@ -54,7 +54,7 @@ def test_without_intervals_it_says_what_to_do(city: FloatArray) -> None:
     ("given", "release"),
     [
         ({}, "metric"),
-        ({"hide_within_m": 500}, "metric"),
+        ({"noise_m": 500}, "metric"),
         ({"fit_epsilon": 0.5, "centres": 50}, "metric"),
         ({"epsilon": 1.0}, "interval"),
         ({"noise": "gaussian"}, "interval"),
@@ -71,7 +71,7 @@ def test_the_release_that_the_parameters_speak_of(given: dict[str, Any], release
     assert dprs.frame == ("metres" if release == "metric" else "square")
 
 
-def test_alone_it_hides_within_500_m(few: Intervals) -> None:
+def test_alone_its_noise_is_500_m(few: Intervals) -> None:
     promise = DPRS(intervals=few).guarantee
     assert (promise.notion, promise.epsilon, promise.unit) == (Notion.METRIC, 0.004, "per metre")
 
@@ -217,10 +217,10 @@ def test_claim_of_overlapping_discs_is_refuted_differently(city: FloatArray) -> 
         ({"fit_method": "guess"}, "fit_method"),
         ({"population": 10, "fit_method": "pic", "centres": 5}, "population"),
         ({"population": 0}, "population"),
-        ({"release": "interval", "hide_within_m": 500.0}, "hide_within_m"),
-        ({"epsilon": 1.0, "hide_within_m": 500.0}, "either hide_within_m"),
-        ({"release": "metric", "epsilon": 1.0}, "hide_within_m"),
-        ({"release": "metric", "hide_within_m": 0.5}, "at least 1 metre"),
+        ({"release": "interval", "noise_m": 500.0}, "noise_m"),
+        ({"epsilon": 1.0, "noise_m": 500.0}, "either noise_m"),
+        ({"release": "metric", "epsilon": 1.0}, "noise_m"),
+        ({"release": "metric", "noise_m": 0.5}, "at least 1 metre"),
         ({"release": "metric", "noise": "gaussian"}, "planar Laplace"),
         ({"release": "paper", "fit_epsilon": 1.0}, "fit_epsilon"),
         ({"fit_epsilon": -1.0}, "fit_epsilon"),

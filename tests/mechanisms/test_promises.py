@@ -50,7 +50,7 @@ def test_epsilons_and_deltas_of_the_rivals() -> None:
     assert Square(epsilon=1.7).guarantee.delta == pytest.approx(2 * 2.0**-53 * (1 + math.exp(1.7)), rel=1e-9, abs=0)
     groups = len(SRR(epsilon=1.7).channel.weights)
     assert SRR(epsilon=1.7).guarantee.delta == pytest.approx(groups * 2.0**-53 * (1 + math.exp(1.7)), rel=1e-9, abs=0)
-    planar = PlanarLaplace(hide_within_m=700).guarantee
+    planar = PlanarLaplace(noise_m=700).guarantee
     assert planar.epsilon == pytest.approx(2 / 700)
     assert planar.delta == pytest.approx(2 * math.exp(20) * 2.0**-85, rel=1e-9, abs=0)
     assert "up to 7 km apart" in planar.neighbours
@@ -93,7 +93,7 @@ def test_fits_without_a_seed_differ(build: object, san_francisco: Region, city: 
 def test_large_releases_without_a_seed_differ_from_each_other_and_from_chunk_to_chunk() -> None:
     """Everybody at one place: any repetition would show."""
     people = np.tile([[37.7, -122.4]], (150_000, 1))
-    mechanism = PlanarLaplace(hide_within_m=5000)
+    mechanism = PlanarLaplace(noise_m=5000)
     first, second = mechanism.perturb(people), mechanism.perturb(people)
     chunk = 65_536
     assert (first != second).any(axis=1).mean() > 0.999

@@ -11,7 +11,7 @@ from scipy.stats import gamma, kstest
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.axis_laplace import AxisLaplace
-from nearveil.mechanisms.planar_laplace import PlanarLaplace, hide_within_from_epsilon_per_km
+from nearveil.mechanisms.planar_laplace import PlanarLaplace, noise_m_from_epsilon_per_km
 from nearveil.mechanisms.square import Square, square_side
 from nearveil.mechanisms.srr import SRR, calibrated_channel, staircase_channel
 from nearveil.privacy.guarantee import Basis
@@ -25,7 +25,7 @@ from nearveil.types import FloatArray
 @pytest.mark.statistical
 def test_planar_laplace_radius_follows_its_law() -> None:
     """Gamma(2) radius, whose inverse CDF is the Lambert form; KS at level 1e-6, 30 % off is rejected."""
-    mechanism = PlanarLaplace(hide_within_m=500)
+    mechanism = PlanarLaplace(noise_m=500)
     rate = mechanism.rate_per_m
     drawn = mechanism.draw(np.zeros((100_000, 2)), numbered_rows(100_000, 1))
     radius = np.hypot(*drawn.T)
@@ -38,16 +38,16 @@ def test_planar_laplace_radius_follows_its_law() -> None:
     assert kstest(np.arctan2(drawn[:, 1], drawn[:, 0]), "uniform", args=(-np.pi, 2 * np.pi)).pvalue > 1e-6
 
 
-def test_hide_within_is_the_mean_displacement_and_epsilon_its_inverse() -> None:
-    mechanism = PlanarLaplace(hide_within_m=500)
+def test_noise_is_the_mean_displacement_and_epsilon_its_inverse() -> None:
+    mechanism = PlanarLaplace(noise_m=500)
     assert mechanism.epsilon_per_m == pytest.approx(0.004)
-    assert hide_within_from_epsilon_per_km(4.0) == pytest.approx(500)
+    assert noise_m_from_epsilon_per_km(4.0) == pytest.approx(500)
     drawn = mechanism.draw(np.zeros((200_000, 2)), numbered_rows(200_000, 2))
     assert np.hypot(*drawn.T).mean() == pytest.approx(500, rel=0.01)
 
 
 def test_wide_regions_get_wider_noise_to_keep_the_promise_on_the_ground() -> None:
-    wide = PlanarLaplace(hide_within_m=500, region=Region(40, -10, 65, 30))
+    wide = PlanarLaplace(noise_m=500, region=Region(40, -10, 65, 30))
     assert wide.rate_per_m == pytest.approx(wide.epsilon_per_m / wide.resolved_region.largest_stretch)
     assert wide.rate_per_m < 0.99 * wide.epsilon_per_m
 
@@ -71,8 +71,8 @@ def test_exponential_has_a_tail_beyond_one_uniform() -> None:
 
 @pytest.mark.parametrize("length", [0, -5, 0.5, math.nan, math.inf])
 def test_impossible_lengths_are_refused(length: float) -> None:
-    with pytest.raises(UsageError, match="distance to hide within"):
-        PlanarLaplace(hide_within_m=length)
+    with pytest.raises(UsageError, match="noise"):
+        PlanarLaplace(noise_m=length)
 
 
 # -- per-axis Laplace ----------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def test_set_params_checks_and_forgets_what_was_fitted(city: FloatArray) -> None
 
 
 def test_nested_parameters(city: FloatArray) -> None:
-    pipeline = Pipeline([("hide", PlanarLaplace())]).set_params(hide__hide_within_m=50.0)
+    pipeline = Pipeline([("hide", PlanarLaplace())]).set_params(hide__noise_m=50.0)
     moved = np.abs(pipeline.fit_transform(city) - city).mean()
     assert moved < 0.001
 
@@ -62,4 +62,4 @@ def test_scikit_learn_is_not_needed() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-    assert "hide_within_m=500.0" in result.stdout
+    assert "noise_m=500.0" in result.stdout

@@ -151,7 +151,7 @@ def test_interval_card_has_a_certificate_that_its_density_attains(few: Intervals
 
 
 def test_metric_is_planar_laplace_before_the_discs(few: Intervals) -> None:
-    metric, planar = DPRS(release="metric", hide_within_m=700, intervals=few), PlanarLaplace(hide_within_m=700)
+    metric, planar = DPRS(release="metric", noise_m=700, intervals=few), PlanarLaplace(noise_m=700)
     x, t = np.array([[100.0, 200.0]]), np.array([[3000.0, -50.0]])
     assert metric.frame == "metres"
     assert metric.log_density(x, t) == planar.with_params(region=few.region).log_density(x, t)
@@ -165,7 +165,7 @@ def test_metric_is_planar_laplace_before_the_discs(few: Intervals) -> None:
 def test_metric_publishes_points_of_the_discs_only(city: FloatArray, scaling: str) -> None:
     region = Region(37.5, -122.6, 37.9, -122.2, scaling=scaling)  # type: ignore[arg-type]
     discs = build_public_intervals(region=region, centres=40, rng=5)
-    metric = DPRS(release="metric", hide_within_m=3000, intervals=discs, seed=1)
+    metric = DPRS(release="metric", noise_m=3000, intervals=discs, seed=1)
     published = region.to_square(metric.perturb(city))
     outside = np.min(np.hypot(*(published[:, None] - discs.centres[None]).transpose(2, 0, 1)) - discs.radii, axis=1)
     # A disc may stick out of the region, where points are clamped to it; the rest is off by rounding alone.
@@ -177,7 +177,7 @@ def test_metric_publishes_points_of_the_discs_only(city: FloatArray, scaling: st
 
 
 def test_metric_remap_looks_at_nothing_but_the_noisy_place(few: Intervals) -> None:
-    metric = DPRS(release="metric", hide_within_m=500, intervals=few)
+    metric = DPRS(release="metric", noise_m=500, intervals=few)
     noisy = np.array([[120.03, -80.01], [120.04, -80.02]])
     moved = metric.remap(noisy)
     assert (moved[0] == moved[1]).all()  # the same point of the grid of 0.125 m
@@ -212,7 +212,7 @@ def test_card_adds_what_fitting_costs_those_fitted_on(city: FloatArray, method: 
     assert intervals.epsilon == pytest.approx(0.5, rel=1e-3)
     assert together.epsilon == pytest.approx(1.0 + 2 * intervals.epsilon)
     assert together.delta >= interval.guarantee.delta + 2 * intervals.delta
-    metric = DPRS(release="metric", hide_within_m=500, intervals=interval.intervals_).guarantee
+    metric = DPRS(release="metric", noise_m=500, intervals=interval.intervals_).guarantee
     assert (metric.epsilon, metric.offset) == (pytest.approx(0.004), 0.0)
     assert (metric.also[1].epsilon, metric.also[1].offset) == (
         pytest.approx(0.004),

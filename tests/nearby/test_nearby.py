@@ -132,7 +132,7 @@ def test_who_leaves_is_gone_at_once(open_nearby: Opener, clock: Clock) -> None:
 
 
 def test_the_promise_is_that_of_a_service(open_nearby: Opener) -> None:
-    app = open_nearby(hide_within_m=800, new_places=5)
+    app = open_nearby(noise_m=800, new_places=5)
     assert app.card == app.protection.guarantee
     assert "800 m" in app.card.card()
     assert app.protection.new_places == 5
@@ -149,8 +149,8 @@ def test_nothing_is_acknowledged_while_the_store_is_ahead_of_the_clock(open_near
 
 
 def test_a_distance_is_the_same_with_and_without_decimals(open_nearby: Opener) -> None:
-    open_nearby(hide_within_m=500).close()
-    open_nearby(hide_within_m=500.0).close()
+    open_nearby(noise_m=500).close()
+    open_nearby(noise_m=500.0).close()
     open_nearby().close()
 
 
@@ -159,7 +159,7 @@ def test_another_protection_on_the_same_store_is_refused(open_nearby: Opener) ->
     app.report("ann", *HERE)
     app.close()
     with pytest.raises(UsageError):
-        open_nearby(hide_within_m=300)
+        open_nearby(noise_m=300)
     # It was let go of, too.
     assert open_nearby().ledger().people == 1
 
@@ -270,7 +270,7 @@ def test_a_second_process_follows(postgis_address: str, tmp_path: Path, clock: C
     ("options", "sentence"),
     [
         ({"region": "atlantis"}, "region"),
-        ({"hide_within_m": -1.0}, "hide within"),
+        ({"noise_m": -1.0}, "noise"),
         ({"new_places": 0}, "new places"),
         ({"chained_reports": "never"}, "'always' or 'if-sent'"),
     ],

@@ -20,7 +20,7 @@ def mechanisms(san_francisco: Region) -> list[Mechanism]:
     releases = [
         DPRS(release="paper", epsilon=1.0, intervals=discs, seed=1),
         DPRS(release="interval", epsilon=1.0, intervals=discs, seed=1),
-        DPRS(release="metric", hide_within_m=12_345.0, intervals=discs),
+        DPRS(release="metric", noise_m=12_345.0, intervals=discs),
     ]
     return [PlanarLaplace(seed=1), Square(epsilon=1.0), AxisLaplace(epsilon=0.123, seed=1), *releases]
 

@@ -189,7 +189,7 @@ def frames(places: FloatArray) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "geopandas"])
 def test_mechanisms_take_frames(kind: str, places: FloatArray) -> None:
-    frame, mechanism = frames(places)[kind], PlanarLaplace(hide_within_m=500, seed=3)
+    frame, mechanism = frames(places)[kind], PlanarLaplace(noise_m=500, seed=3)
     published = mechanism.fit_transform(frame)
     assert type(published) is type(frame)
     # What an array gives, in the order of the rows, and nothing else.
@@ -215,14 +215,14 @@ def test_set_output_as_in_scikit_learn(places: FloatArray) -> None:
         assert isinstance(published, library.DataFrame)
         assert list(published.columns) == ["latitude", "longitude"] == list(mechanism.get_feature_names_out())
         assert (published.to_numpy() == expected).all()
-        mechanism.set_params(hide_within_m=500.0)
+        mechanism.set_params(noise_m=500.0)
         with config_context(transform_output=kind):
             assert isinstance(PlanarLaplace().transform(places), library.DataFrame)
     frame = frames(places)["pandas"]
     assert PlanarLaplace().set_output(transform="pandas").transform(frame).index.equals(frame.index)
     assert isinstance(PlanarLaplace().set_output(transform="polars").transform(frame), pl.DataFrame)
     assert isinstance(mechanism.set_output(transform="default").transform(places), np.ndarray)
-    kept = PlanarLaplace().set_output(transform="polars").set_params(hide_within_m=100.0)
+    kept = PlanarLaplace().set_output(transform="polars").set_params(noise_m=100.0)
     assert isinstance(kept.transform(places), pl.DataFrame)
     with pytest.raises(UsageError, match="set_output takes"):
         mechanism.set_output(transform="csv")  # type: ignore[arg-type]

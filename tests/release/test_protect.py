@@ -83,7 +83,7 @@ def places_by_name(table: pa.Table) -> dict[str, tuple[float, float]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_frame_comes_back_as_its_kind_with_its_columns(kind: str, table: pa.Table) -> None:
     frame = frame_of(table, kind)
-    published = protect_frame(frame, PlanarLaplace(hide_within_m=500))
+    published = protect_frame(frame, PlanarLaplace(noise_m=500))
     assert type(published) is type(frame)
     assert list(getattr(published, "column_names", published.columns)) == list(
         getattr(frame, "column_names", frame.columns)
@@ -176,7 +176,7 @@ def test_a_frame_in_another_crs_comes_back_in_it(table: pa.Table) -> None:
 
 
 def test_dprs_is_fitted_on_the_frame_and_then_has_its_card(table: pa.Table) -> None:
-    mechanism = DPRS(hide_within_m=500, centres=5)
+    mechanism = DPRS(noise_m=500, centres=5)
     published = protect_frame(table, mechanism)
     assert published.num_rows == 400
     assert len(mechanism.current_intervals) == 5

@@ -128,7 +128,7 @@ def test_clipped_people_are_counted_and_measured_from_where_they_are(
     batches_of(200)
     found = publish(source, tmp_path / "out.parquet", PlanarLaplace(), clip=True)
     assert found.clipped == 2
-    plain = publish(source, tmp_path / "o.parquet", PlanarLaplace(hide_within_m=1.0), clip=True)
+    plain = publish(source, tmp_path / "o.parquet", PlanarLaplace(noise_m=1.0), clip=True)
     assert plain.displacement.mean_m == pytest.approx((2 * 122_000 + 4998) / 5000, rel=0.05)
 
 

@@ -23,7 +23,7 @@ def test_more_rows_than_are_released_at_once_are_released_as_one(city: FloatArra
 @pytest.mark.parametrize("cut", [1, publishing._ROWS_AT_ONCE, publishing._ROWS_AT_ONCE + 1])
 def test_no_two_rows_share_their_noise(cut: int, city: FloatArray) -> None:
     """Everybody at one place and fine grids: rows with one keystream would be published at one place."""
-    release = RowRelease(PlanarLaplace(region="san-francisco", hide_within_m=5000.0), KEY)
+    release = RowRelease(PlanarLaplace(region="san-francisco", noise_m=5000.0), KEY)
     places = np.tile(city[:1], (ROWS, 1))
     published = np.concatenate([release(places[:cut], 0), release(places[cut:], cut)])
     middle = published[(np.abs(published - city[0]) < 0.03).all(axis=1)]

@@ -104,7 +104,7 @@ EXPLORATION = Exploration(
     (
         Curve(
             "planar Laplace",
-            ("hide within 100 m", "hide within 500 m"),
+            ("noise of 100 m", "noise of 500 m"),
             {
                 "mean error": (Mean(40, 5), Mean(400, 50)),
                 "named": (Share(0.5, 0.4, 0.6), Share(0.1, 0.05, 0.2)),

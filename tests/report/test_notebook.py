@@ -111,7 +111,7 @@ def test_an_attack_on_somebody_protected_says_what_is_certain_of_which_place() -
     found = Page(nv.attack(open_one, target=3)._repr_html_()).text
     assert re.search(r"Found within 100 m +yes", found)
     assert "published" not in found
-    hidden = nv.simulate(points, mechanism=nv.PlanarLaplace(hide_within_m=2000, seed=1))
+    hidden = nv.simulate(points, mechanism=nv.PlanarLaplace(noise_m=2000, seed=1))
     missed = Page(nv.attack(hidden, target=3)._repr_html_()).text
     assert re.search(r"Found within 100 m +no", missed)
     assert re.search(r"Certified, of the published place +yes", missed)
@@ -143,7 +143,7 @@ def test_an_audit_and_a_certificate() -> None:
 def test_a_plan(san_francisco: Region, city: FloatArray) -> None:
     people = Dataset(EVIL, san_francisco, city[:300])
     families = [family for family in sound_families() if family.label == "planar Laplace"]
-    plan = make_plan(people, Goal("hide-within", 500.0), families=families, effort=TINY, seed=4)
+    plan = make_plan(people, Goal("noise", 500.0), families=families, effort=TINY, seed=4)
     source = PeopleSource(people=f"{EVIL}.csv", region=san_francisco, region_text="x", read=nv.ReadOptions())
     page = Page(replace(plan, source=source, notes=(EVIL,))._repr_html_())
     assert page.text.count("<script>") >= 2

@@ -92,7 +92,7 @@ def test_other_cells_are_refused_unless_asked_for_and_are_charged(files: tuple[P
         second = point(place)
         assert "drawn anew" in place.call("GET", "/v1/guarantee").json()["text"]
     # Back to a distance, or to the first cells: one place too many, and so nothing changes, though the place is known.
-    with running(in_folder(tmp_path), hide_within="500m", redraw_noise=True, **options) as place:
+    with running(in_folder(tmp_path), noise="500m", redraw_noise=True, **options) as place:
         report(place)
         assert (point(place), charged(place)) == (second, 2)
     with running(in_folder(tmp_path), hide_among=40, cells=files[0], redraw_noise=True, **options) as place:
@@ -210,14 +210,14 @@ def test_cells_from_the_published_places_can_be_served(tmp_path: Path) -> None:
         ({"epoch": "30m"}, "made with --epoch 1h, and the service is given --epoch 30m"),
         ({"window": "60d"}, "made with --window 30d, .* keeps its window for good; start with --window 30d, or"),
         ({"policy": "fresh"}, "made with --policy place, and the service is given --policy fresh"),
-        ({"epoch": "30m", "hide_within": "1km"}, "--hide-within 500m and --epoch 1h, .* keeps its epoch for good"),
+        ({"epoch": "30m", "noise": "1km"}, "--noise 500m and --epoch 1h, .* keeps its epoch for good"),
         ({"keys": new_keys()}, "this store was made with another key file, and"),
-        ({"keys": new_keys(), "hide_within": "300m"}, "start with --hide-within 500m and the store's key file"),
+        ({"keys": new_keys(), "noise": "300m"}, "start with --noise 500m and the store's key file"),
     ],
     ids=str,
 )
 def test_what_a_store_is_counted_by_never_changes(tmp_path: Path, other: dict[str, Any], words: str) -> None:
-    options: dict[str, Any] = {"keys": new_keys(), "hide_within": "500m"}
+    options: dict[str, Any] = {"keys": new_keys(), "noise": "500m"}
     with running(in_folder(tmp_path), **options):
         pass
     with (
@@ -231,15 +231,15 @@ def test_another_distance_is_named_with_what_to_do(tmp_path: Path) -> None:
     """Also after it was changed; a store of before, which has no settings in words, gets a general sentence."""
     keys = new_keys()
     for before, given in (("500m", "300m"), ("300m", "500m")):
-        with running(in_folder(tmp_path), keys=keys, hide_within=before, redraw_noise=True) as place:
+        with running(in_folder(tmp_path), keys=keys, noise=before, redraw_noise=True) as place:
             store = place.service.store
-            sentence = f"made with --hide-within {before}, and the service is given --hide-within {given}; with that"
-            advice = f"start with --hide-within {before}, or add --redraw-noise"
-            other = place.service.settings.load(None, {}, {"hide_within": given}).protection()
+            sentence = f"made with --noise {before}, and the service is given --noise {given}; with that"
+            advice = f"start with --noise {before}, or add --redraw-noise"
+            other = place.service.settings.load(None, {}, {"noise": given}).protection()
             with pytest.raises(UsageError, match=f"{sentence} .*{advice}"):
                 refuse_other_store(store, other, keys, [])
             assert isinstance(store, SqliteStore)
             with store._connections.writing() as connection:
                 connection.run("DELETE FROM settings WHERE name = ?", (MADE_WITH_SETTING,))
-    with pytest.raises(UsageError, match="made with another hide-within"), running(in_folder(tmp_path), keys=keys):
+    with pytest.raises(UsageError, match="made with another noise"), running(in_folder(tmp_path), keys=keys):
         pass

@@ -27,7 +27,7 @@ from nearveil.server.console.demonstration import (
     scene_to_dict,
     snapped,
 )
-from nearveil.server.console.prediction import HIDE_AMONG, HIDE_WITHIN_M, measure, predictions
+from nearveil.server.console.prediction import HIDE_AMONG, NOISE_M, measure, predictions
 from nearveil.server.console.routes import MOST_SHOWN, card_of, content_policy, page_file, plotly_name, tile_origin
 from nearveil.server.problems import Problem
 from tests.server.console_service import PEOPLE, Place, as_set, console_service, served
@@ -41,7 +41,7 @@ DATA_ROUTES = (
     ("GET", "/v1/console/askers"),
     ("POST", "/v1/console/demonstration"),
 )
-WISH: dict[str, Any] = {"attack": "gi-lia", "protected": False, "hide_within_m": 500, "k": 10, "seed": 1}
+WISH: dict[str, Any] = {"attack": "gi-lia", "protected": False, "noise_m": 500, "k": 10, "seed": 1}
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +227,7 @@ def test_questions_are_counted_and_suspects_are_not_shown(client: httpx.Client, 
     after = client.get("/v1/console/state", headers=place.headers).json()
     assert after["questions"] == before + 1
     assert set(after) == {
-        "now", "policy", "hide_within_m", "hide_among", "epoch", "window", "ledger", "questions", "guarantee",
+        "now", "policy", "noise_m", "hide_among", "epoch", "window", "ledger", "questions", "guarantee",
         "key", "scopes",
     }  # fmt: skip
 
@@ -326,10 +326,10 @@ def test_the_same_seed_is_the_same_person_protected_or_not(san_francisco: Region
     [
         {"attack": "guess"},
         {"protected": "yes"},
-        {"hide_within_m": 49},
+        {"noise_m": 49},
         {"hide_among": 19},
         {"hide_among": 1001},
-        {"hide_within_m": 2001},
+        {"noise_m": 2001},
         {"k": 4},
         {"k": 10.5},
         {"seed": -1},
@@ -413,7 +413,7 @@ def test_cells_of_the_made_up_city_are_those_of_its_neighbourhoods_and_coast(san
 
 
 def test_a_place_is_published_from_its_cell(san_francisco: Region) -> None:
-    grid = Protection(region=san_francisco, hide_within_m=400.0).grid
+    grid = Protection(region=san_francisco, noise_m=400.0).grid
     places = np.array([[12.0, -49.0], [61.0, 149.0], [-260.0, 51.0]])
     expected = [grid.centre_of(grid.cells_near(x, y)[0]) for x, y in places.tolist()]
     np.testing.assert_allclose(snapped(places, 400.0), expected)
@@ -421,15 +421,15 @@ def test_a_place_is_published_from_its_cell(san_francisco: Region) -> None:
 
 def test_predictions_are_those_of_the_code() -> None:
     shipped = predictions()
-    points = {point["hide_within_m"]: point for point in shipped["points"]}
-    assert tuple(points) == HIDE_WITHIN_M
+    points = {point["noise_m"]: point for point in shipped["points"]}
+    assert tuple(points) == NOISE_M
     for name, falls in (("recall_10", True), ("recall_50", True), ("error_m", False), ("within_100_m", True)):
         values = [point[name] for point in points.values()]
         assert values == sorted(values, reverse=falls)
     region = named_region("san-francisco")
     # One run of five, whose noise is that of the shipped figures.
     places = synthetic_city(25_000, region, rng=SEED, land=land_in(region))
-    found = measure(PlanarLaplace(hide_within_m=500.0, region=region), places, 1)
+    found = measure(PlanarLaplace(noise_m=500.0, region=region), places, 1)
     assert found["recall_10"] == pytest.approx(points[500.0]["recall_10"], abs=0.02)
     assert found["recall_50"] == pytest.approx(points[500.0]["recall_50"], abs=0.02)
     assert found["error_m"] == pytest.approx(points[500.0]["error_m"], rel=0.15)

@@ -258,7 +258,7 @@ def test_intervals_of_another_region_are_refused(coarse: Intervals) -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [{"hide_within": "400m"}, {"region": "berlin"}, {"policy": "fresh"}, {"epoch": "30m"}, {"window": "60d"}],
+    [{"noise": "400m"}, {"region": "berlin"}, {"policy": "fresh"}, {"epoch": "30m"}, {"window": "60d"}],
     ids=str,
 )
 def test_a_store_is_refused_with_what_would_change_the_noise(tmp_path: Path, other: dict[str, Any]) -> None:

@@ -39,11 +39,11 @@ def test_it_shows_its_settings_without_starting(
 ) -> None:
     config = tmp_path / "settings.toml"
     config.write_text('region = "berlin"\nnew_places = 7\n')
-    monkeypatch.setenv("NEARVEIL_HIDE_WITHIN", "800m")
+    monkeypatch.setenv("NEARVEIL_NOISE", "800m")
     monkeypatch.setenv("NEARVEIL_NEW_PLACES", "9")
     serve(config=config, port=9001, show_config=True)
     found = tomllib.loads(capsys.readouterr().out)
-    assert (found["region"], found["new_places"], found["hide_within"], found["port"]) == ("berlin", 9, "800m", 9001)
+    assert (found["region"], found["new_places"], found["noise"], found["port"]) == ("berlin", 9, "800m", 9001)
     assert not (tmp_path / "nearveil-data").exists()
 
 
@@ -81,7 +81,7 @@ def test_a_store_is_refused_with_other_keys_and_another_grid(tmp_path: Path) -> 
     Service.open(Settings.load(None, {}, {})).close()
     write_keys(tmp_path / "other.json", new_keys())
     assert "another key file" in _refused(2, keys=tmp_path / "other.json")
-    assert "hide-within" in _refused(2, hide_within="100m")
+    assert "noise" in _refused(2, noise="100m")
 
 
 def test_the_command_ends_with_one_sentence_and_a_code(tmp_path: Path) -> None:

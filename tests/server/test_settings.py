@@ -35,7 +35,7 @@ def test_defaults_are_usable_and_the_table_is_complete() -> None:
     assert set(settings.sources.values()) == {"default"}
     assert all(setting.help and setting.takes for setting in KNOWN_SETTINGS.values())
     protection = settings.protection()
-    assert (protection.policy, protection.hide_within_m, protection.new_places) == (Policy.PLACE, 500.0, 20)
+    assert (protection.policy, protection.noise_m, protection.new_places) == (Policy.PLACE, 500.0, 20)
     assert protection.schedule.epochs_per_window == 720
     assert (protection.noise_lifetime, protection.dwell_epochs) == (None, 2)
     assert settings.chained_reports == "always"
@@ -53,7 +53,7 @@ def test_the_later_source_counts(tmp_path: Path) -> None:
 def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
     values = {
         "store": "postgresql://db/x", "host": "0.0.0.0", "port": "0", "region": "fiji", "policy": "FRESH",  # noqa: S104
-        "hide_within": "0.2km", "epoch": "15m", "window": "1d", "noise_lifetime": "90d",
+        "noise": "0.2km", "epoch": "15m", "window": "1d", "noise_lifetime": "90d",
         "dwell": "3", "new_places": "5", "intervals": "a.json", "chained_reports": "If-Sent",
         "index": "database", "questions_per_minute": "1.5", "question_burst": "2", "key_questions_per_s": "3",
         "workers": "2", "shared_limits": "redis://:secret@cache/1",
@@ -75,7 +75,7 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
     assert same == {"keys", "unprotected", "hide_among", "cells", "redraw_noise"}
     assert (settings.console, settings.throttle_suspects, settings.policy) == (False, True, Policy.FRESH)
     protection = settings.protection()
-    assert (protection.hide_within_m, protection.dwell_epochs) == (200.0, 3)
+    assert (protection.noise_m, protection.dwell_epochs) == (200.0, 3)
     assert protection.noise_lifetime == timedelta(days=90)
     named = Settings.load(environ={"NEARVEIL_KEYS_FILE": str(tmp_path / "k.json")})
     assert named.keys == tmp_path / "k.json"
@@ -92,9 +92,9 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         ("host", "a\nb", "text"),
         ("store", 5, "text"),
         ("policy", "none", "--policy takes one of: place, fresh, off"),
-        ("hide_within", "far", "--hide-within takes a length"),
-        ("hide_within", True, "length"),
-        ("hide_within", -5, "length"),
+        ("noise", "far", "--noise takes a length"),
+        ("noise", True, "length"),
+        ("noise", -5, "length"),
         ("hide_among", 1, "--hide-among takes a whole number from 2"),
         ("hide_among", "many", "whole number from 2"),
         ("hide_among", 10**10, "whole number from 2 to 1,000,000,000"),
@@ -177,7 +177,7 @@ def test_only_the_variables_of_settings_are_read() -> None:
     [
         ("NEARVEIL_PROT", "NEARVEIL_PORT"),
         ("NEARVEIL_port", "NEARVEIL_PORT"),
-        ("NEARVEIL_HIDEWITHIN", "NEARVEIL_HIDE_WITHIN"),
+        ("NEARVEIL_HIDEWITHIN", "NEARVEIL_NOISE"),
         ("NEARVEIL_KEY_FILE", "NEARVEIL_KEYS_FILE"),
         ("NEARVEIL_REDRAW_NOISES", "--redraw-noise"),
     ],
@@ -226,7 +226,7 @@ def _served() -> typer.Typer:
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"), [("prot = 1", "port"), ("hide-within = '1km'", "hide_within"), ("Epoch = '1h'", "epoch")]
+    ("text", "meant"), [("prot = 1", "port"), ("noise = '1km'", "noise"), ("Epoch = '1h'", "epoch")]
 )
 def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path, text: str, meant: str) -> None:
     with pytest.raises(UsageError, match=f"did you mean '{meant}'"):
@@ -430,11 +430,11 @@ def test_people_are_hidden_among_people_or_within_a_distance(cells_file: Path) -
     settings = Settings.load(environ=environ)
     protection = settings.protection()
     assert protection.among is not None
-    assert (protection.among.hide_among, protection.hide_within_m) == (50, None)
+    assert (protection.among.hide_among, protection.noise_m) == (50, None)
     assert settings.protection().among is protection.among
-    assert "# hide_within is not set" in settings.show()
-    with pytest.raises(UsageError, match="give hide_within or hide_among"):
-        Settings.load(environ=environ, options={"hide_within": "500m"})
+    assert "# noise is not set" in settings.show()
+    with pytest.raises(UsageError, match="give noise or hide_among"):
+        Settings.load(environ=environ, options={"noise": "500m"})
     with pytest.raises(UsageError, match="not for the service's region"):
         Settings.load(environ=environ, options={"region": "berlin"})
     with pytest.raises(UsageError, match="policy place"):

@@ -376,7 +376,7 @@ class BayesAttacker:
     --------
     >>> from nearveil import PlanarLaplace, named_region
     >>> from nearveil.attacks.bayes import flat_prior
-    >>> mechanism = PlanarLaplace(hide_within_m=200, region="san-francisco")
+    >>> mechanism = PlanarLaplace(noise_m=200, region="san-francisco")
     >>> attacker = BayesAttacker(mechanism=mechanism, prior=flat_prior(named_region("san-francisco")))
     >>> guess = attacker.estimate(np.array([[37.7, -122.4]]))
     >>> round(math.hypot(*guess.mean), 1), round(guess.expected_error_m)

@@ -246,9 +246,9 @@ def audit(
     Examples
     --------
     >>> import nearveil as nv
-    >>> nv.audit(nv.PlanarLaplace(hide_within_m=500), samples=100_000, seed=1).verdict.value
+    >>> nv.audit(nv.PlanarLaplace(noise_m=500), samples=100_000, seed=1).verdict.value
     'consistent'
-    >>> report = nv.audit(nv.PlanarLaplace(hide_within_m=500), "metric:2/km", samples=100_000, seed=1)
+    >>> report = nv.audit(nv.PlanarLaplace(noise_m=500), "metric:2/km", samples=100_000, seed=1)
     >>> report.verdict.value, report.epsilon_lower > report.claim.epsilon
     ('violated', True)
     """

@@ -155,7 +155,7 @@ def certify(mechanism: Mechanism) -> MechanismCertificate:
     Examples
     --------
     >>> import nearveil as nv
-    >>> certificate = nv.certify(nv.PlanarLaplace(hide_within_m=500))
+    >>> certificate = nv.certify(nv.PlanarLaplace(noise_m=500))
     >>> certificate.bound <= certificate.guarantee.epsilon, certificate.check(tries=1000, seed=1).holds
     (True, True)
     """

@@ -110,7 +110,7 @@ def check_witness(
     Examples
     --------
     >>> import nearveil as nv
-    >>> report = nv.audit(nv.PlanarLaplace(hide_within_m=500), "metric:2/km", samples=100_000, seed=1)
+    >>> report = nv.audit(nv.PlanarLaplace(noise_m=500), "metric:2/km", samples=100_000, seed=1)
     >>> check_witness(report.witness, samples=100_000, seed=2).verdict.value
     'violated'
     """

@@ -2,7 +2,7 @@
 
 >>> from nearveil import PlanarLaplace
 >>> from nearveil.io.synthetic import synthetic_city
->>> mechanism = PlanarLaplace(hide_within_m=500)
+>>> mechanism = PlanarLaplace(noise_m=500)
 >>> check_mechanism(mechanism, synthetic_city(500, mechanism.resolved_region, rng=1), draws=20_000)
 
 A check raises `ConformanceError` if the mechanism fails it. The statistical ones draw with a fixed seed and each raise

@@ -39,9 +39,9 @@ from nearveil.mechanisms.fit_cells import (
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.planar_laplace import (
-    DEFAULT_HIDE_WITHIN_M,
-    LARGEST_HIDE_WITHIN_M,
-    hide_within_from_epsilon_per_km,
+    DEFAULT_NOISE_M,
+    LARGEST_NOISE_M,
+    noise_m_from_epsilon_per_km,
 )
 from nearveil.mechanisms.registry import MECHANISMS, MechanismEntry, mechanism_entry
 from nearveil.region import Region, metres
@@ -54,8 +54,8 @@ def _protection(
     *,
     mechanism: MechanismOption = None,
     release: ReleaseOption = None,
-    noise: NoiseOption = None,
-    hide_within: HideWithinOption = None,
+    noise_law: NoiseOption = None,
+    noise: NoiseLengthOption = None,
     hide_among: HideAmongOption = None,
     epsilon_per_km: EpsilonPerKmOption = None,
     epsilon: EpsilonOption = None,
@@ -122,7 +122,7 @@ ReleaseOption = Annotated[
     typer.Option(
         help="dprs: the guarantee of 'metric' holds between any two locations, that of 'interval' inside one interval; "
         "'paper' is the paper's release, whose claim is false.",
-        show_default="metric; with --epsilon or --noise, interval",
+        show_default="metric; with --epsilon or --noise-law, interval",
         rich_help_panel="Mechanism",
     ),
 ]
@@ -151,18 +151,18 @@ FitEpsilonOption = Annotated[
         rich_help_panel="Mechanism",
     ),
 ]
-HideWithinOption = Annotated[
+NoiseLengthOption = Annotated[
     str | None,
     typer.Option(
         help="planar-laplace, release metric: mean distance that the noise adds, such as 500m or 1.5km.",
         metavar="LENGTH",
-        show_default=f"{DEFAULT_HIDE_WITHIN_M:.0f}m",
+        show_default=f"{DEFAULT_NOISE_M:.0f}m",
         rich_help_panel="Mechanism",
     ),
 ]
 EpsilonPerKmOption = Annotated[
     float | None,
-    typer.Option(help="Instead of --hide-within: epsilon per kilometre.", rich_help_panel="Mechanism"),
+    typer.Option(help="Instead of --noise: epsilon per kilometre.", rich_help_panel="Mechanism"),
 ]
 LeastRadiusOption = Annotated[
     str | None,
@@ -253,11 +253,11 @@ LargestCellOption = Annotated[
     ),
 ]
 
-_STRENGTHS = ("epsilon", "hide_within", "epsilon_per_km")
+_STRENGTHS = ("epsilon", "noise", "epsilon_per_km")
 # Planar Laplace has neither intervals nor an epsilon without a distance.
 _DPRS_OPTIONS = (
     "release",
-    "noise",
+    "noise_law",
     "fit_epsilon",
     "delta",
     "intervals",
@@ -287,8 +287,8 @@ class ProtectionOptions:
 
     mechanism: str | None = None
     release: ReleaseName | None = None
-    noise: NoiseName | None = None
-    hide_within: str | None = None
+    noise_law: NoiseName | None = None
+    noise: str | None = None
     epsilon_per_km: float | None = None
     epsilon: float | None = None
     fit_epsilon: float | None = None
@@ -366,7 +366,7 @@ class ProtectionOptions:
         """The release named; otherwise ``interval`` if an epsilon or a noise is given, else ``metric``."""
         if self.release is not None:
             return self.release
-        return ReleaseName.METRIC if self.epsilon is None and self.noise is None else ReleaseName.INTERVAL
+        return ReleaseName.METRIC if self.epsilon is None and self.noise_law is None else ReleaseName.INTERVAL
 
 
 def build_mechanism(protection: ProtectionOptions, region: Region, seed: int | None = None) -> Mechanism:
@@ -384,37 +384,37 @@ def build_mechanism(protection: ProtectionOptions, region: Region, seed: int | N
         region=region,
         seed=seed,
         epsilon=protection.epsilon,
-        hide_within_m=_hide_within_m(protection, region),
+        noise_m=_noise_m(protection, region),
         hide_among=protection.hide_among,
     )
 
 
 def _refuse_what_it_does_not_take(protection: ProtectionOptions, entry: MechanismEntry) -> None:
     name, takes = entry.name if entry.is_own else entry.label, entry.parameters
-    if "hide_within_m" not in takes and "epsilon" in takes:
+    if "noise_m" not in takes and "epsilon" in takes:
         _refuse_metres(protection, name)
-    if "epsilon" not in takes and "hide_within_m" in takes:
-        hint = "its epsilon is per distance; use --hide-within 500m or --epsilon-per-km 4 instead"
+    if "epsilon" not in takes and "noise_m" in takes:
+        hint = "its epsilon is per distance; use --noise 500m or --epsilon-per-km 4 instead"
         _refuse(protection, name, "epsilon", hint=hint)
     if entry.strength is None:
-        _refuse(protection, name, *_STRENGTHS, hint="its constructor takes neither epsilon nor hide_within_m")
+        _refuse(protection, name, *_STRENGTHS, hint="its constructor takes neither epsilon nor noise_m")
     _refuse(protection, name, *_DPRS_OPTIONS, hint="it is an option of dprs; leave it out")
     others = (option for option in _HIDE_AMONG_OPTIONS if option not in takes)
     _refuse(protection, name, *others, hint="it is an option of hide-among; leave it out")
 
 
-def _hide_within_m(protection: ProtectionOptions, region: Region) -> float | None:
+def _noise_m(protection: ProtectionOptions, region: Region) -> float | None:
     """Return the length given; None to use the mechanism's default. One beyond the region is likely a slip."""
-    if protection.hide_within is not None and protection.epsilon_per_km is not None:
-        raise UsageError("--hide-within and --epsilon-per-km set the same parameter; give one of them")
+    if protection.noise is not None and protection.epsilon_per_km is not None:
+        raise UsageError("--noise and --epsilon-per-km set the same parameter; give one of them")
     if protection.epsilon_per_km is not None:
-        return hide_within_from_epsilon_per_km(protection.epsilon_per_km)
-    if protection.hide_within is None:
+        return noise_m_from_epsilon_per_km(protection.epsilon_per_km)
+    if protection.noise is None:
         return None
-    length_m, side_m = metres(protection.hide_within, "--hide-within"), 2 * max(region.half_extent_m)
-    if side_m < length_m <= LARGEST_HIDE_WITHIN_M:
+    length_m, side_m = metres(protection.noise, "--noise"), 2 * max(region.half_extent_m)
+    if side_m < length_m <= LARGEST_NOISE_M:
         raise UsageError(
-            f"--hide-within {protection.hide_within} is more than the region is wide ({side_m / 1000:,.0f} km): nearly "
+            f"--noise {protection.noise} is more than the region is wide ({side_m / 1000:,.0f} km): nearly "
             "everybody would be published at its edge; give less, or say that it is meant with --epsilon-per-km "
             f"{2000 / length_m:.4g}"
         )
@@ -430,7 +430,7 @@ def _dprs(protection: ProtectionOptions, region: Region, seed: int | None) -> Me
             hint="the --intervals file was fitted already; leave it out",
         )  # fmt: skip
     if release is ReleaseName.METRIC:
-        hint = "its epsilon is per distance; use --hide-within 500m or --epsilon-per-km 4, or --release interval"
+        hint = "its epsilon is per distance; use --noise 500m or --epsilon-per-km 4, or --release interval"
         _refuse(protection, "the release metric", "epsilon", "noise", hint=hint)
     else:
         if protection.release is None:
@@ -453,13 +453,13 @@ def _dprs(protection: ProtectionOptions, region: Region, seed: int | None) -> Me
     params: dict[str, Any] = {
         "release": release.value,
         "epsilon": protection.epsilon,
-        "hide_within_m": _hide_within_m(protection, region) if release is ReleaseName.METRIC else None,
+        "noise_m": _noise_m(protection, region) if release is ReleaseName.METRIC else None,
         "fit_epsilon": protection.fit_epsilon,
         "least_radius_m": None
         if protection.least_radius is None
         else metres(protection.least_radius, "--least-radius"),
         "delta": protection.delta,
-        "noise": protection.noise and protection.noise.value,
+        "noise": protection.noise_law and protection.noise_law.value,
         "centres": protection.centres,
         "rounds": protection.rounds,
         "gamma": protection.gamma,
@@ -472,7 +472,7 @@ def _dprs(protection: ProtectionOptions, region: Region, seed: int | None) -> Me
 
 def _hide_among(protection: ProtectionOptions, region: Region, seed: int | None) -> Mechanism:
     hint = "it hides among people, however far away they are; use --hide-among 100"
-    _refuse(protection, _HIDE_AMONG, "hide_within", "epsilon_per_km", hint=hint)
+    _refuse(protection, _HIDE_AMONG, "noise", "epsilon_per_km", hint=hint)
     of_dprs = (option for option in _DPRS_OPTIONS if option not in _SHARED_OPTIONS)
     _refuse(protection, _HIDE_AMONG, *of_dprs, hint="it is an option of dprs; leave it out")
     source = next(iter(_names_given(protection, *_CELL_SOURCES)), None)
@@ -580,7 +580,7 @@ def _refuse_metres(protection: ProtectionOptions, name: str) -> None:
 def _refuse_length_and_budget(protection: ProtectionOptions) -> None:
     """Refuse a length together with an epsilon if no release is named; say what each would select."""
     lengths, budgets = (
-        _names_given(protection, "hide_within", "epsilon_per_km"),
+        _names_given(protection, "noise", "epsilon_per_km"),
         _names_given(protection, "epsilon", "noise"),
     )
     if lengths and budgets:

@@ -254,7 +254,7 @@ def attack(
 ) -> None:
     """Locate people through ranked lists or other answers: the paper's people or your own, protected or not.
 
-    The attack runs against a simulated service in memory. With any option under Mechanism (--epsilon, --hide-within,
+    The attack runs against a simulated service in memory. With any option under Mechanism (--epsilon, --noise,
     --mechanism ...) everybody is protected first. With --url a running service of your own is attacked instead: the
     command creates its targets and colluders there, and removes them afterwards. With --stolen-key or --stolen-token
     it attacks them as somebody who can report in their names. With --adapter the service is any of your own, behind a
@@ -293,7 +293,7 @@ def attack(
         )  # fmt: skip
         return
     if published_colluders and not protection.is_given:
-        raise UsageError("--published-colluders needs a protection, such as --hide-within 500m")
+        raise UsageError("--published-colluders needs a protection, such as --noise 500m")
     shape = _chosen_shape(context, policy, preset)
     _check_pictures(trace, animate, force=force)
     protocol = AttackProtocol(

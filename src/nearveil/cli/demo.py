@@ -36,7 +36,7 @@ from nearveil.io.people import Layout, LocationColumn, People
 from nearveil.io.synthetic import PEOPLE, synthetic_city
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M, PlanarLaplace
+from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace
 from nearveil.region import named_region
 from nearveil.report.attack_scene import length
 from nearveil.report.land import land_in
@@ -189,8 +189,8 @@ class City:
             DPRS(release="paper", epsilon=EPSILON, centres=_CENTRES, region=region),
         )  # fmt: skip
         self.default = self._service(
-            "planar Laplace", f"hide within {DEFAULT_HIDE_WITHIN_M:g} m",
-            PlanarLaplace(hide_within_m=DEFAULT_HIDE_WITHIN_M, region=region),
+            "planar Laplace", f"noise of {DEFAULT_NOISE_M:g} m",
+            PlanarLaplace(noise_m=DEFAULT_NOISE_M, region=region),
         )  # fmt: skip
         self.true_m = self.open.experiment.true_m
         # A target at a typical distance from the attacker's start.
@@ -339,7 +339,7 @@ def side_by_side(city: City, utilities: list[list[Utility]]) -> str:
             [f"  {label}", *(f"{_recall(found, protocol):.0%}" for found in utilities)]
             for protocol, label in _PROTOCOL_LABELS.items()
         ),
-        [f"largest loss at {DEFAULT_HIDE_WITHIN_M:g} m (epsilon)", *_losses(city)],
+        [f"largest loss at {DEFAULT_NOISE_M:g} m (epsilon)", *_losses(city)],
     ]
     headers = ["", *(service.name for service in city.services)]
     settings = ["", *(service.setting for service in city.services)]
@@ -366,7 +366,7 @@ def _recall(found: list[Utility], protocol: QueryProtocol) -> float:
 
 def _losses(city: City) -> list[str]:
     """Return the largest loss between two locations of one person at that distance, for each service."""
-    loss = cast(Mechanism, city.default.mechanism).guarantee.epsilon * DEFAULT_HIDE_WITHIN_M
+    loss = cast(Mechanism, city.default.mechanism).guarantee.epsilon * DEFAULT_NOISE_M
     return ["no limit", f"no limit across discs; claimed {EPSILON:g}", f"{loss:.3g}"]
 
 
@@ -387,7 +387,7 @@ def promises(city: City) -> str:
     return (
         f"The paper claims epsilon = {EPSILON:g} between data sets that differ in one person (Theorem 3). That does "
         f"not hold; this does:\n\n{paper.guarantee}\n\n"
-        f"Planar Laplace, hide within {DEFAULT_HIDE_WITHIN_M:g} m, is the default of 'nearveil protect':\n\n"
+        f"Planar Laplace, noise of {DEFAULT_NOISE_M:g} m, is the default of 'nearveil protect':\n\n"
         f"{default.guarantee}"
     )
 
@@ -403,7 +403,7 @@ def ending(city: City, utilities: list[list[Utility]], out: Path) -> str:
         "published.csv (the same people after planar Laplace) for your own experiments.\n\n"
         f"Result: ranked lists alone find {city.open.most_found} people within {city.protocol.tau_m:g} m, in as "
         f"few as {fewest:.0f} questions.\n"
-        f"Hidden within {DEFAULT_HIDE_WITHIN_M:g} m, the same attacks find {city.default.most_found}{best}, and lists "
+        f"With noise of {DEFAULT_NOISE_M:g} m, the same attacks find {city.default.most_found}{best}, and lists "
         f"asked from people's locations\nkeep {default:.0%} of the true neighbours. With the paper's DPRS the attacks "
         f"find {city.paper.most_found} and lists keep {paper:.0%}."
     )

@@ -47,9 +47,7 @@ def import_people(
     config: Annotated[Path | None, typer.Option(help="Settings file of the service (TOML).", metavar="FILE")] = None,
     keys: Annotated[Path | None, typer.Option(help="Key file of the service.", metavar="FILE")] = None,
     region: Annotated[str | None, typer.Option(help="Region of the service.", metavar="REGION")] = None,
-    hide_within: Annotated[
-        str | None, typer.Option(help="Distance to hide within, of the service.", metavar="LENGTH")
-    ] = None,
+    noise: Annotated[str | None, typer.Option(help="Noise, of the service.", metavar="LENGTH")] = None,
 ) -> None:
     """Bring the people of a file or of a table of PostgreSQL into the store of a service.
 
@@ -68,7 +66,7 @@ def import_people(
         raise UsageError(
             f"every user of this machine can see a password in a command; put the address into {_VARIABLE}"
         )
-    options = {"store": store, "keys": keys, "region": region, "hide_within": hide_within}
+    options = {"store": store, "keys": keys, "region": region, "noise": noise}
     total, people = _people(address, table, id_column, reading)
     with closing(Service.open(Settings.load(config, os.environ, options))) as service:
         with progress_bar("importing people", total) as advance:

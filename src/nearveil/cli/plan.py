@@ -52,7 +52,7 @@ def plan(
             rich_help_panel="Goal (give one)",
         ),
     ] = None,
-    hide_within: Annotated[
+    noise: Annotated[
         str | None,
         typer.Option(
             help="Best recall with the metric guarantee at this length for the people of INPUT.",
@@ -160,7 +160,7 @@ def plan(
     --private-epsilon is given. Even then an error message about INPUT can name its rows.
     """
     refuse_input_as_public(source, density=density, published=published)
-    goal = _goal(attacker_error, recall, hide_within, hide_among, named, named_sparsest, k)
+    goal = _goal(attacker_error, recall, noise, hide_among, named, named_sparsest, k)
     public_region = as_region(DEFAULT_REGION if region is None else region)
     _check_picture(picture, force=force)
     made = make_plan(
@@ -196,7 +196,7 @@ def plan(
 def _goal(
     attacker_error: str | None,
     recall: float | None,
-    hide_within: str | None,
+    noise: str | None,
     hide_among: int | None,
     named: float | None,
     named_sparsest: float | None,
@@ -207,8 +207,8 @@ def _goal(
         goals.append(Goal.attacker_error(metres(attacker_error, "--attacker-error"), k=k))
     if recall is not None:
         goals.append(Goal.recall(recall, k=k))
-    if hide_within is not None:
-        goals.append(Goal.hide_within(metres(hide_within, "--hide-within"), k=k))
+    if noise is not None:
+        goals.append(Goal.noise(metres(noise, "--noise"), k=k))
     if hide_among is not None:
         goals.append(Goal.hide_among(hide_among, k=k))
     if named is not None:
@@ -217,7 +217,7 @@ def _goal(
         goals.append(Goal.named_sparsest(named_sparsest, k=k))
     if len(goals) != 1:
         raise UsageError(
-            "give one goal: --attacker-error 300m, --recall 0.5, --named 0.05, --named-sparsest 0.1, --hide-within "
+            "give one goal: --attacker-error 300m, --recall 0.5, --named 0.05, --named-sparsest 0.1, --noise "
             "500m or --hide-among 100"
         )
     return goals[0]

@@ -13,7 +13,7 @@ from nearveil.cli.serve import announce
 from nearveil.errors import UsageError
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.fit_cells import check_hide_among
-from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M
+from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M
 from nearveil.nearby.publishing.store_identity import OtherStoreError
 from nearveil.region import Region
 from nearveil.report.land import land_in
@@ -32,16 +32,16 @@ def serve_demo(
     *,
     out: Annotated[Path, typer.Option(help="Folder for the store and the keys; may be deleted.")] = Path("serve-demo"),
     port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free port.", min=0, max=65_535)] = 8000,
-    hide_within: Annotated[
+    noise: Annotated[
         str | None,
         typer.Option(
-            help="Mean distance that the noise adds.", metavar="LENGTH", show_default=f"{DEFAULT_HIDE_WITHIN_M:.0f}m"
+            help="Mean distance that the noise adds.", metavar="LENGTH", show_default=f"{DEFAULT_NOISE_M:.0f}m"
         ),
     ] = None,
     hide_among: Annotated[
         int | None,
         typer.Option(
-            help="Number of people to hide among, in place of --hide-within. The cells are made from other made-up "
+            help="Number of people to hide among, in place of --noise. The cells are made from other made-up "
             "people and written to the folder.",
             metavar="NUMBER",
         ),
@@ -53,12 +53,12 @@ def serve_demo(
     from nearveil.server import run  # noqa: PLC0415
     from nearveil.server.logs import set_up_logs  # noqa: PLC0415
 
-    if hide_within is not None and hide_among is not None:
-        raise UsageError("the demo hides within a distance or among people; give --hide-within or --hide-among")
+    if noise is not None and hide_among is not None:
+        raise UsageError("give --noise or --hide-among, not both")
     options = {
         "store": str(out / "nearveil.db"),
         "port": port,
-        "hide_within": hide_within,
+        "noise": noise,
         "epoch": epoch,
         "test_hooks": True,
         "log_level": "warning",
@@ -105,7 +105,7 @@ def _opened(settings: Settings, folder: Path) -> Service:
     try:
         return Service.open(settings)
     except OtherStoreError as error:
-        before = error.made_with or "another --hide-within, --hide-among or --epoch"
+        before = error.made_with or "another --noise, --hide-among or --epoch"
         raise UsageError(
             f"the demo in {folder} was started with {before}; start it with that, delete the folder, or choose another "
             "with --out"

@@ -36,7 +36,7 @@ class Rules:
 
     Attributes
     ----------
-    hide_within_m : float
+    noise_m : float
         Mean length of the noise of a place.
     new_places : int
         How many places are drawn in a window at most.
@@ -50,7 +50,7 @@ class Rules:
         Whether somebody who is erased and created anew gets the point of a place again.
     """
 
-    hide_within_m: float
+    noise_m: float
     new_places: int
     dwell_epochs: int | None = None
     returns_when_spent: bool = False
@@ -65,7 +65,7 @@ class Rules:
     @property
     def grid(self) -> PlaceGrid:
         """What counts as one place."""
-        return PlaceGrid(self.hide_within_m / 4)
+        return PlaceGrid(self.noise_m / 4)
 
 
 class City:
@@ -116,16 +116,16 @@ class Belief:
         Where people live.
     published_m : Spot
         What is published of the person.
-    hide_within_m : float
+    noise_m : float
         Mean length of the noise.
     """
 
-    def __init__(self, city: City, published_m: Spot, hide_within_m: float) -> None:
+    def __init__(self, city: City, published_m: Spot, noise_m: float) -> None:
         self._grid = city.grid
-        self.weights, self._first = city.around(published_m, _REACH_SHARE * hide_within_m)
+        self.weights, self._first = city.around(published_m, _REACH_SHARE * noise_m)
         columns, rows = self._centres_m()
         away_m = np.hypot(columns[:, None] - published_m[0], rows[None] - published_m[1])
-        self.weights *= np.exp(-2 / hide_within_m * away_m)
+        self.weights *= np.exp(-2 / noise_m * away_m)
         self.weights /= self.weights.sum()
 
     def mass(self, cells: list[Cell]) -> float:
@@ -246,7 +246,7 @@ class Victim:
         guesses_per_window: int | None = None,
     ) -> None:
         self.person, self.before_m = person, published_m
-        self.belief = Belief(city, published_m, rules.hide_within_m)
+        self.belief = Belief(city, published_m, rules.noise_m)
         self.is_blocked = False
         self._city, self._rules = city, rules
         self._now_m = published_m
@@ -259,7 +259,7 @@ class Victim:
         self._is_spent = False
         self._most_guesses, self._guessed = guesses_per_window, 0
         self._chances: dict[Cell, float] = {}
-        lengths = rng.gamma(2.0, rules.hide_within_m / 2, _NOISE_SAMPLES)
+        lengths = rng.gamma(2.0, rules.noise_m / 2, _NOISE_SAMPLES)
         angles = rng.uniform(0, 2 * math.pi, _NOISE_SAMPLES)
         self._noise_m = lengths[:, None] * np.column_stack([np.cos(angles), np.sin(angles)])
         # A first place far away shows whether guesses count at all. If known places come back when the budget is
@@ -268,7 +268,7 @@ class Victim:
         far = city.far_cells(published_m, _FAR_CELLS)
         self._plants = far[:plants][::-1]
         # Others, so far from the first that none of their points is replaced by its.
-        reach = _REACH_SHARE * rules.hide_within_m / city.grid.side_m
+        reach = _REACH_SHARE * rules.noise_m / city.grid.side_m
         self._others = [cell for cell in far[plants:] if math.dist(cell, far[0]) > reach][::-1]
 
     def begin_window(self) -> None:
@@ -387,7 +387,7 @@ class Victim:
         if cell not in self._chances:
             fresh = np.array(self._city.grid.centre_of(cell)) + self._noise_m
             away_m = np.linalg.norm(fresh - np.array(self.before_m), axis=-1)
-            near, least = away_m <= NEAR_SHARE * self._rules.hide_within_m, 0.5 / _NOISE_SAMPLES
+            near, least = away_m <= NEAR_SHARE * self._rules.noise_m, 0.5 / _NOISE_SAMPLES
             self._chances[cell] = float(np.clip(near.mean(), least, 1 - least))
         return self._chances[cell]
 

@@ -254,7 +254,7 @@ class StolenAudit:
         return {
             "stolen": str(self.stolen),
             "tau_m": self.tau_m,
-            "hide_within_m": rules.hide_within_m,
+            "noise_m": rules.noise_m,
             "new_places_per_window": rules.new_places,
             "dwell_epochs": rules.dwell_epochs,
             "known_places_return_when_spent": rules.returns_when_spent,
@@ -349,11 +349,11 @@ class StolenKeyAudit:
         in_metres = isinstance(stated, Mapping) and stated.get("unit") == "per metre"
         if card.get("protection") != "place" or not in_metres or not isinstance(epsilon, float) or epsilon <= 0:
             raise UsageError(
-                "this attack is for services with noise in metres per place (--policy place, --hide-within); audit "
+                "this attack is for services with noise in metres per place (--policy place, --noise); audit "
                 "others without --stolen-key"
             )
         places = self._client.ledger().document.get("new_places_per_window")
-        return Rules(hide_within_m=2 / epsilon, new_places=places if isinstance(places, int) else 1)
+        return Rules(noise_m=2 / epsilon, new_places=places if isinstance(places, int) else 1)
 
     # -- people ------------------------------------------------------------------------------------------------
 
@@ -470,7 +470,7 @@ class StolenKeyAudit:
             self._anew(third)
             same = self._stay([third], [third.truth], 1) == [third.before_m]
         return Rules(
-            hide_within_m=stated.hide_within_m,
+            noise_m=stated.noise_m,
             new_places=stated.new_places,
             dwell_epochs=dwell,
             returns_when_spent=returns,
@@ -532,7 +532,7 @@ class StolenKeyAudit:
         return result
 
     def _belief(self, one: _Person) -> Belief:
-        return Belief(self._city, one.before_m or (0.0, 0.0), self._rules.hide_within_m)
+        return Belief(self._city, one.before_m or (0.0, 0.0), self._rules.noise_m)
 
     def _errors(self, people: Sequence[_Person], beliefs: Sequence[Belief]) -> tuple[float, ...]:
         spots = [belief.best_guess(self._plan.tau_m)[0] for belief in beliefs]

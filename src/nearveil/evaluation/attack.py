@@ -318,7 +318,7 @@ def attack(
     >>> outcome = nv.attack(nv.simulate(points), target=17)
     >>> outcome.found, outcome.certified, outcome.questions < 30
     (True, True, True)
-    >>> hidden = nv.simulate(points, mechanism=nv.PlanarLaplace(hide_within_m=2000, seed=1))
+    >>> hidden = nv.simulate(points, mechanism=nv.PlanarLaplace(noise_m=2000, seed=1))
     >>> nv.attack(hidden, target=17).found
     False
     """
@@ -486,7 +486,7 @@ def attack_population(
     >>> found.rows[0].attack, found.rows[0].score.acc.value
     ('gi-lia', 1.0)
     >>> hidden = nv.attack_population(
-    ...     points, attacks=["gi-lia"], mechanism=nv.PlanarLaplace(hide_within_m=500), joint=True, protocol=few, cores=1
+    ...     points, attacks=["gi-lia"], mechanism=nv.PlanarLaplace(noise_m=500), joint=True, protocol=few, cores=1
     ... )
     >>> hidden.joint.named.value > 0.02
     True
@@ -527,7 +527,7 @@ def _check_knowledge(experiment: AttackExperiment, *, joint: bool, known_share: 
     if experiment.mechanism is None and (joint or known_share):
         raise UsageError(
             f"{'joint (--joint)' if joint else 'known_share (--known-share)'} is about published locations, and nobody "
-            "is protected here; give a mechanism (such as --hide-within 500m)"
+            "is protected here; give a mechanism (such as --noise 500m)"
         )
     own = experiment.published(0).mechanism if joint else None
     if own is not None:

@@ -107,7 +107,7 @@ def _free_cells(mechanism: HideAmong, dataset: Dataset, cells_from: CellsFrom) -
     """Make cells that cost nobody anything more, or by exact counts, to compare them with."""
     region, plan, seed, places = mechanism.resolved_region, mechanism.cell_plan, mechanism.seed or 0, dataset.places
     if cells_from == "published":
-        before = PlanarLaplace(hide_within_m=PUBLISHED_BEFORE_M, region=region)
+        before = PlanarLaplace(noise_m=PUBLISHED_BEFORE_M, region=region)
         published = before.perturb(places, np.random.default_rng([seed, _PUBLISHED_STREAM]))
         return cells_from_published(published, region, PUBLISHED_BEFORE_M, plan)
     if cells_from == "public":
@@ -339,7 +339,7 @@ class ReleaseCell(Cell):
         intervals = paper.fit(dataset.places).intervals_
         true_m = dataset.region.to_metres(dataset.places)
         asked = draw_queries(true_m, dataset.region, "users", self.queries, np.random.default_rng(query_seed))
-        found: dict[str, Any] = {"metric hides within_m": metric_length_m(intervals, self.epsilon / 2)}
+        found: dict[str, Any] = {"metric noise_m": metric_length_m(intervals, self.epsilon / 2)}
         for release in RELEASES:
             mechanism = released(release, intervals, self.epsilon, seed=int(release_seed))
             published_m = dataset.region.to_metres(mechanism.perturb(dataset.places))
@@ -354,7 +354,7 @@ class ReleaseCell(Cell):
 
 
 def metric_length_m(intervals: Intervals, epsilon: float) -> float:
-    """Return the distance to hide within at which opposite points of the median disc lose epsilon."""
+    """Return the noise at which opposite points of the median disc lose epsilon."""
     # A loss of 2 for each such distance, and a disc is two radii across.
     return 4 * float(np.median(intervals.radii_m)) / epsilon
 
@@ -363,7 +363,7 @@ def released(release: ReleaseName, intervals: Intervals, epsilon: float, *, seed
     """Return the mechanism of a release with given intervals, half of epsilon being spent on them."""
     if release == "metric":
         length_m = metric_length_m(intervals, epsilon / 2)
-        return DPRS(release=release, hide_within_m=length_m, intervals=intervals, seed=seed)
+        return DPRS(release=release, noise_m=length_m, intervals=intervals, seed=seed)
     # How the intervals were found decides the paper's scales.
     method: FitMethod = "pic" if intervals.method == "pic" else "private-grid"
     # The paper's release takes the whole budget and halves it itself.

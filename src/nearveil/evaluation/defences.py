@@ -66,7 +66,7 @@ class Defence:
         What tables and pictures call it; two that differ in nothing else are the same.
     mechanism : str
         Its name in the registry; for somebody else's class ``module:Class``.
-    epsilon, hide_within_m, hide_among : float, optional
+    epsilon, noise_m, hide_among : float, optional
         One of them, or none where the mechanism takes none. For planar Laplace epsilon is the loss between opposite
         corners of the region.
     fit_epsilon : float, optional
@@ -82,7 +82,7 @@ class Defence:
     label: str = field(compare=False)
     mechanism: str
     epsilon: float | None = None
-    hide_within_m: float | None = None
+    noise_m: float | None = None
     hide_among: int | None = None
     release: ReleaseName = "paper"
     noise: Noise = "laplace"
@@ -102,8 +102,8 @@ class Defence:
             return self._dprs(scaled, seed)
         if self.hides_among:
             return self._hide_among(scaled, seed)
-        length_m = self._length_m(scaled) if self.entry.strength == "hide_within_m" else None
-        baseline = self.entry.build(region=scaled, seed=seed, epsilon=self.epsilon, hide_within_m=length_m)
+        length_m = self._length_m(scaled) if self.entry.strength == "noise_m" else None
+        baseline = self.entry.build(region=scaled, seed=seed, epsilon=self.epsilon, noise_m=length_m)
         if not self.confined:
             return baseline
         return ConfinedBaseline(baseline=baseline, discs=self._dprs(scaled, seed), region=scaled, seed=seed)
@@ -131,8 +131,8 @@ class Defence:
     @property
     def parameter(self) -> str:
         """The parameter that is swept, with its unit."""
-        if self.hide_within_m is not None:
-            return f"hide within {self.hide_within_m:,.0f} m"
+        if self.noise_m is not None:
+            return f"noise of {self.noise_m:,.0f} m"
         if self.hide_among is not None:
             return f"hide among {self.hide_among:,} people"
         return "default settings" if self.epsilon is None else f"epsilon = {self.epsilon:g}"
@@ -156,14 +156,14 @@ class Defence:
             return stated_loss(self.build(named_region("san-francisco"), seed=0).guarantee)
         if self.hides_among:
             return "by the cells"
-        if self.hide_within_m is None:
+        if self.noise_m is None:
             return f"{self._epsilon + self.fit_loss:g}"
-        return f"{2 / self.hide_within_m:.3g} per metre" + (f" + {self.fit_loss:g}" if self.fit_loss else "")
+        return f"{2 / self.noise_m:.3g} per metre" + (f" + {self.fit_loss:g}" if self.fit_loss else "")
 
     @property
     def loss_at_any_distance(self) -> float | None:
         """The loss between any two places that it protects, with that of fitting; None where it is by distance."""
-        if not self.entry.is_own or self.hides_among or self.hide_within_m is not None:
+        if not self.entry.is_own or self.hides_among or self.noise_m is not None:
             return None
         return self._epsilon + self.fit_loss
 
@@ -175,7 +175,7 @@ class Defence:
         return DPRS(
             release=self.release,
             epsilon=self.epsilon,
-            hide_within_m=self.hide_within_m,
+            noise_m=self.noise_m,
             noise=self.noise,
             centres=self.centres,
             gamma=self.gamma,
@@ -207,7 +207,7 @@ class Defence:
 
     def _length_m(self, region: Region) -> float:
         """A loss of 2 for each length: over the diameter, epsilon in all."""
-        return self.hide_within_m if self.hide_within_m is not None else 4 * region.radius_m / self._epsilon
+        return self.noise_m if self.noise_m is not None else 4 * region.radius_m / self._epsilon
 
 
 def stated_loss(guarantee: Guarantee) -> str:

@@ -95,8 +95,8 @@ def family_of(name: str) -> Family:
     entry = mechanism_entry(name)
     defence = Defence(label=entry.label, mechanism=entry.name, region="isotropic")
     members: tuple[Defence, ...] = (defence,)
-    if entry.strength == "hide_within_m":
-        members = tuple(replace(defence, hide_within_m=value) for value in entry.strengths)
+    if entry.strength == "noise_m":
+        members = tuple(replace(defence, noise_m=value) for value in entry.strengths)
     elif entry.strength == "epsilon":
         members = tuple(replace(defence, epsilon=value) for value in entry.strengths)
     region = named_region("san-francisco")
@@ -144,7 +144,7 @@ def family_of_cells(free_cells: FreeCells) -> Family:
 
 def _by_length(defence: Defence) -> Family:
     lengths_m = MECHANISMS["planar-laplace"].strengths
-    return Family(defence.label, tuple(replace(defence, hide_within_m=length_m) for length_m in lengths_m))
+    return Family(defence.label, tuple(replace(defence, noise_m=length_m) for length_m in lengths_m))
 
 
 def _by_epsilon(defence: Defence, epsilons: tuple[float, ...]) -> tuple[Defence, ...]:

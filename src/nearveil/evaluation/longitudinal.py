@@ -307,7 +307,7 @@ class _Noise:
         found = np.zeros(len(centres_m), dtype=np.bool_)
         for x_m, y_m in points_m.tolist():
             away_m2 = (centres_m[:, 0] - x_m) ** 2 + (centres_m[:, 1] - y_m) ** 2
-            found |= away_m2 < (self._REACH * self._noise.hide_within_m) ** 2
+            found |= away_m2 < (self._REACH * self._noise.noise_m) ** 2
         return found
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.evaluation.movement import HOUR, HOUR_KINDS, MONTH, GpsError, Journeys, ShortArray, fixes, hour_kinds
 from nearveil.mechanisms.cell_steps import graph_of
-from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M
+from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M
 from nearveil.nearby.publishing.keys import KEY_BYTES, NoiseKey, SecretKeys, keyed_bytes, new_keys
 from nearveil.nearby.publishing.protection import (
     LEAST_MARGIN_M,
@@ -41,15 +41,15 @@ _FIRST_DAY_S = 18_000 * 86_400.0
 # -- protections to compare ------------------------------------------------------------------------------------
 
 
-def noise_per_place(region: Region, hide_within_m: float = DEFAULT_HIDE_WITHIN_M) -> Protection:
+def noise_per_place(region: Region, noise_m: float = DEFAULT_NOISE_M) -> Protection:
     """Return the policy of a service by default: hourly epochs, windows of 30 days."""
-    return Protection(region=region, hide_within_m=hide_within_m, schedule=Schedule(epoch=HOUR, window=MONTH))
+    return Protection(region=region, noise_m=noise_m, schedule=Schedule(epoch=HOUR, window=MONTH))
 
 
-def fresh_noise(region: Region, hide_within_m: float = DEFAULT_HIDE_WITHIN_M) -> Protection:
+def fresh_noise(region: Region, noise_m: float = DEFAULT_NOISE_M) -> Protection:
     """Return a bad practice: the same noise, drawn anew every hour, as if each hour were on its own."""
     hourly = Schedule(epoch=HOUR, window=HOUR)
-    return Protection(region=region, policy=Policy.FRESH, hide_within_m=hide_within_m, schedule=hourly)
+    return Protection(region=region, policy=Policy.FRESH, noise_m=noise_m, schedule=hourly)
 
 
 # -- what is published of people who move ----------------------------------------------------------------------

@@ -115,16 +115,16 @@ def year_chart(protection: Protection) -> dict[str, Any] | None:
 
 def _nearest(settings: Mapping[str, Any]) -> dict[str, Any] | None:
     """The measured settings of the same kind with the nearest distance, or number of people; None without any."""
-    key = "hide_within_m" if settings["hide_among"] is None else "hide_among"
+    key = "noise_m" if settings["hide_among"] is None else "hide_among"
     measured: list[dict[str, Any]] = [curve["settings"] for curve in year_curves()["curves"]]
     alike = [one for one in measured if one[key] is not None and not one["forgets"]]
     return min(alike, key=lambda one: abs(math.log(one[key] / settings[key])), default=None)
 
 
 def _settings_text(settings: Mapping[str, Any]) -> str:
-    """Say settings in words: "hide within 500 m, 20 new places in 30 days, …"."""
+    """Say settings in words: "noise of 500 m, 20 new places in 30 days, …"."""
     among, lifetime_d = settings["hide_among"], settings["noise_lifetime_d"]
-    hides = f"hide within {settings['hide_within_m']:g} m" if among is None else f"hide among {among:,} people"
+    hides = f"noise of {settings['noise_m']:g} m" if among is None else f"hide among {among:,} people"
     noise = "noise for good" if lifetime_d is None else f"noise for {lifetime_d:g} days"
     return (
         f"{hides}, {noise}, {settings['new_places']:,} new places in {settings['window_d']:g} days, a place counts "
@@ -139,7 +139,7 @@ def _settings(protection: Protection) -> dict[str, Any] | None:
     schedule = protection.schedule
     lifetime = protection.noise_lifetime
     return {
-        "hide_within_m": protection.hide_within_m,
+        "noise_m": protection.noise_m,
         "hide_among": None if protection.among is None else protection.among.hide_among,
         "noise_lifetime_d": None if lifetime is None else lifetime / timedelta(days=1),
         # No service does; curves to compare with are of one that does.
@@ -185,7 +185,7 @@ def _curve(curve: year.Curve) -> dict[str, Any]:
 def _measured_settings(cell: year.YearCell) -> dict[str, Any]:
     usual = Schedule()
     return {
-        "hide_within_m": cell.hide_within_m,
+        "noise_m": cell.noise_m,
         "hide_among": cell.hide_among,
         "noise_lifetime_d": None,
         "forgets": cell.forgets,

@@ -14,7 +14,7 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.mechanisms.intervals import Intervals, without_small_intervals
 from nearveil.mechanisms.nearest import NearestCentre, NearestDisc, nearest_centre_table, nearest_disc_table
-from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M, PlanarLaplace, check_hide_within
+from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace, check_noise_m
 from nearveil.mechanisms.releases import IntervalRelease, MetricRelease, PaperRelease
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, Noise, PaperScales, paper_scales, pure_scales
 from nearveil.privacy.guarantee import Guarantee, check_delta, check_epsilon, check_positive
@@ -39,7 +39,7 @@ class DPRS(Mechanism):
     ----------
     epsilon : float, optional
         Release ``interval``: the largest loss between two places of one interval. Release ``paper``: the paper's total
-        budget, half of it for the intervals. 1 if not given. Release ``metric`` takes ``hide_within_m`` instead.
+        budget, half of it for the intervals. 1 if not given. Release ``metric`` takes ``noise_m`` instead.
     delta : float
         For what Rényi accounting needs one: private k-means, and all of the paper's.
     noise : {"laplace", "gaussian"}
@@ -48,7 +48,7 @@ class DPRS(Mechanism):
         ``metric``: planar Laplace noise, then the nearest point of the discs, sound between all places. ``interval``:
         moved within the disc of the nearest centre, sound within an interval. ``paper``: as the paper has it. If not
         given, ``metric``, or ``interval`` where ``epsilon`` or Gaussian noise is asked for.
-    hide_within_m : float, optional
+    noise_m : float, optional
         Release ``metric``: mean length of the noise in metres, 500 if not given.
     fit_epsilon : float, optional
         What `fit` costs each person in the data; ``epsilon``, or else 1, if not given.
@@ -79,7 +79,7 @@ class DPRS(Mechanism):
     --------
     >>> import numpy as np
     >>> people = np.random.default_rng(0).normal([37.7, -122.4], 0.05, (2000, 2)).clip([37.5, -122.6], [37.9, -122.2])
-    >>> dprs = DPRS(hide_within_m=500, region="san-francisco", seed=1).fit(people)
+    >>> dprs = DPRS(noise_m=500, region="san-francisco", seed=1).fit(people)
     >>> dprs.perturb(people).shape
     (2000, 2)
     >>> dprs.guarantee.notion.value
@@ -97,7 +97,7 @@ class DPRS(Mechanism):
         delta: float = 1e-5,
         noise: Noise = "laplace",
         release: ReleaseName | None = None,
-        hide_within_m: float | None = None,
+        noise_m: float | None = None,
         fit_epsilon: float | None = None,
         centres: int | None = None,
         rounds: int = 12,
@@ -113,8 +113,8 @@ class DPRS(Mechanism):
             raise UsageError(f"release is one of: {', '.join(RELEASES)}")
         if noise not in ("laplace", "gaussian"):
             raise UsageError("noise is either 'laplace' or 'gaussian'")
-        if release is None and epsilon is not None and hide_within_m is not None:
-            raise UsageError("give either hide_within_m, for the release metric, or epsilon, for the release interval")
+        if release is None and epsilon is not None and noise_m is not None:
+            raise UsageError("give either noise_m, for the release metric, or epsilon, for the release interval")
         check_delta(delta)
         if least_radius_m is not None:
             check_positive(least_radius_m, "the least radius")
@@ -122,7 +122,7 @@ class DPRS(Mechanism):
         self.delta = delta
         self.noise = noise
         self.release = release
-        self.hide_within_m = hide_within_m
+        self.noise_m = noise_m
         self.fit_epsilon = fit_epsilon
         self.centres = centres
         self.rounds = rounds
@@ -133,7 +133,7 @@ class DPRS(Mechanism):
         self.intervals = intervals
         self.region = region
         self.seed = seed
-        _check_release_parameters(self.chosen_release, noise, epsilon, hide_within_m, fit_epsilon)
+        _check_release_parameters(self.chosen_release, noise, epsilon, noise_m, fit_epsilon)
         self.frame = "metres" if self.chosen_release == "metric" else "square"
         self._noise_factor = 1.0
         _ = self.fit_plan  # checks its part of the parameters
@@ -254,8 +254,8 @@ class DPRS(Mechanism):
     def _release(self) -> Release:
         intervals, factor = self.current_intervals, self._noise_factor
         if self.chosen_release == "metric":
-            hide_within_m = DEFAULT_HIDE_WITHIN_M if self.hide_within_m is None else self.hide_within_m
-            planar = PlanarLaplace(hide_within_m=hide_within_m, region=intervals.region)
+            noise_m = DEFAULT_NOISE_M if self.noise_m is None else self.noise_m
+            planar = PlanarLaplace(noise_m=noise_m, region=intervals.region)
             return MetricRelease(intervals, _nearest_disc(intervals), planar, factor)
         nearest = _nearest_centre(intervals)
         if self.chosen_release == "interval":
@@ -313,7 +313,7 @@ def _check_release_parameters(
     release: ReleaseName,
     noise: Noise,
     epsilon: float | None,
-    hide_within_m: float | None,
+    noise_m: float | None,
     fit_epsilon: float | None,
 ) -> None:
     if epsilon is not None:
@@ -323,15 +323,15 @@ def _check_release_parameters(
     if release == "paper" and fit_epsilon is not None:
         raise UsageError("the paper's release pays for intervals with half of epsilon; leave fit_epsilon out")
     if release != "metric":
-        if hide_within_m is not None:
-            raise UsageError(f"hide_within_m goes with the release metric; {release} takes epsilon")
+        if noise_m is not None:
+            raise UsageError(f"noise_m goes with the release metric; {release} takes epsilon")
         return
     if epsilon is not None:
-        raise UsageError("the release metric takes hide_within_m, a length in metres, and no epsilon")
+        raise UsageError("the release metric takes noise_m, a length in metres, and no epsilon")
     if noise != "laplace":
         raise UsageError("the release metric has planar Laplace noise and no other")
-    if hide_within_m is not None:
-        check_hide_within(hide_within_m)
+    if noise_m is not None:
+        check_noise_m(noise_m)
 
 
 @lru_cache(maxsize=8)

@@ -25,7 +25,7 @@ from nearveil.mechanisms.cells import (
 )
 from nearveil.mechanisms.fit_pic import FIXED_POINT, Question, Watch, as_answers, fixed_point_laplace
 from nearveil.mechanisms.morton import interleave
-from nearveil.mechanisms.planar_laplace import check_hide_within
+from nearveil.mechanisms.planar_laplace import check_noise_m
 from nearveil.privacy.guarantee import check_count, check_epsilon
 from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
@@ -120,7 +120,7 @@ def cells_from_points(
     return cells_from_density(Density.of_points(region.check(points)), region, plan, population=population)
 
 
-def cells_from_published(points: object, region: Region, hide_within_m: float, plan: CellPlan | None = None) -> Cells:
+def cells_from_published(points: object, region: Region, noise_m: float, plan: CellPlan | None = None) -> Cells:
     """Make cells from places that were published before with planar Laplace noise. That costs nobody anything more.
 
     The density of true places is estimated from the noisy ones by the known noise (Richardson and Lucy's iteration).
@@ -131,17 +131,17 @@ def cells_from_published(points: object, region: Region, hide_within_m: float, p
         Published places: latitude, longitude.
     region : Region
         The public region.
-    hide_within_m : float
+    noise_m : float
         The mean length of the noise that they were published with, in metres.
     plan : CellPlan, optional
         How cells are to be made.
     """
-    check_hide_within(hide_within_m)
+    check_noise_m(noise_m)
     places = region.check(points)
     _refuse_one_place(bool((places == places[0]).all()))
     plan = plan or CellPlan()
     layout = plan.layout(region)
-    return _by_counts(layout, _without_noise(places, layout, hide_within_m), plan, "published")
+    return _by_counts(layout, _without_noise(places, layout, noise_m), plan, "published")
 
 
 def _by_counts(layout: Layout, counts: FloatArray, plan: CellPlan, source: CellSource) -> Cells:
@@ -330,17 +330,17 @@ _NOISE_REACH = 4
 _LEAST_DENSITY = 1e-12
 
 
-def _without_noise(published: FloatArray, layout: Layout, hide_within_m: float) -> FloatArray:
+def _without_noise(published: FloatArray, layout: Layout, noise_m: float) -> FloatArray:
     """Estimate how many people each smallest box holds from places with planar Laplace noise."""
     coarser = 0
-    while coarser < layout.levels and layout.box_m.min() * 2 ** (coarser + 1) <= hide_within_m / _BOXES_PER_NOISE:
+    while coarser < layout.levels and layout.box_m.min() * 2 ** (coarser + 1) <= noise_m / _BOXES_PER_NOISE:
         coarser += 1
     rows, columns = (side >> coarser for side in layout.shape)
     place = np.clip((_in_boxes(published, layout) / 2**coarser).astype(np.int64), 0, (columns - 1, rows - 1))
     seen = (
         np.bincount(place[:, 1] * columns + place[:, 0], minlength=rows * columns).reshape(rows, columns).astype(float)
     )
-    smooth = _smoother((rows, columns), layout.box_m * 2**coarser, hide_within_m)
+    smooth = _smoother((rows, columns), layout.box_m * 2**coarser, noise_m)
     inside = smooth(np.ones_like(seen))
     density = smooth(seen) + _LEAST_DENSITY
     for _ in range(_ITERATIONS):
@@ -351,14 +351,14 @@ def _without_noise(published: FloatArray, layout: Layout, hide_within_m: float) 
     return np.repeat(np.repeat(density, 2**coarser, axis=0), 2**coarser, axis=1) / 4**coarser
 
 
-def _smoother(shape: tuple[int, int], box_m: FloatArray, hide_within_m: float) -> Callable[[FloatArray], FloatArray]:
+def _smoother(shape: tuple[int, int], box_m: FloatArray, noise_m: float) -> Callable[[FloatArray], FloatArray]:
     """Return the convolution with planar Laplace noise on a grid, by Fourier transform."""
     from scipy.fft import irfft2, next_fast_len, rfft2  # noqa: PLC0415 - slow to load
 
-    reach = math.ceil(_NOISE_REACH * hide_within_m / box_m.min())
+    reach = math.ceil(_NOISE_REACH * noise_m / box_m.min())
     reach = min(reach, max(shape))
     across_m, up_m = np.meshgrid(*(np.arange(-reach, reach + 1) * side for side in box_m))
-    noise = np.exp(-2 / hide_within_m * np.hypot(across_m, up_m))
+    noise = np.exp(-2 / noise_m * np.hypot(across_m, up_m))
     padded = tuple(next_fast_len(side + 2 * reach) for side in shape)
     centred = np.zeros(padded)
     centred[: 2 * reach + 1, : 2 * reach + 1] = noise / noise.sum()

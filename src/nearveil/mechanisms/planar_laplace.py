@@ -23,15 +23,15 @@ from nearveil.randomness import EXPONENTIAL_REACH, RowKeystream
 from nearveil.region import Region
 from nearveil.types import FloatArray, WordArray
 
-# Beyond the reach of one of its two exponentials the law comes short; seen by someone up to ten times hide_within_m
+# Beyond the reach of one of its two exponentials the law comes short; seen by someone up to ten times noise_m
 # away, for whom the same place is up to e^20 times likelier.
 NUMERICAL_DELTA = 2 * math.exp(20 - EXPONENTIAL_REACH)
 
-DEFAULT_HIDE_WITHIN_M = 500.0
+DEFAULT_NOISE_M = 500.0
 """How far noise moves people on average where nothing else is asked for."""
 
-_LEAST_HIDE_WITHIN_M = 1.0
-LARGEST_HIDE_WITHIN_M = 1e7
+_LEAST_NOISE_M = 1.0
+LARGEST_NOISE_M = 1e7
 
 
 class PlanarLaplace(Mechanism):
@@ -39,8 +39,8 @@ class PlanarLaplace(Mechanism):
 
     Parameters
     ----------
-    hide_within_m : float
-        Mean displacement in metres; ε is 2 / hide_within_m per metre.
+    noise_m : float
+        Mean displacement in metres; ε is 2 / noise_m per metre.
     region : Region or str
         Public region; published places are clamped to it, which costs nothing.
     seed : int, optional
@@ -49,7 +49,7 @@ class PlanarLaplace(Mechanism):
     Examples
     --------
     >>> home = [[37.77, -122.42]]
-    >>> published = PlanarLaplace(hide_within_m=500, region="san-francisco", seed=1).perturb(home)
+    >>> published = PlanarLaplace(noise_m=500, region="san-francisco", seed=1).perturb(home)
     >>> published.shape
     (1, 2)
     """
@@ -57,19 +57,19 @@ class PlanarLaplace(Mechanism):
     def __init__(
         self,
         *,
-        hide_within_m: float = DEFAULT_HIDE_WITHIN_M,
+        noise_m: float = DEFAULT_NOISE_M,
         region: Region | str = "san-francisco",
         seed: int | None = None,
     ) -> None:
-        check_hide_within(hide_within_m)
-        self.hide_within_m = hide_within_m
+        check_noise_m(noise_m)
+        self.noise_m = noise_m
         self.region = region
         self.seed = seed
 
     @property
     def epsilon_per_m(self) -> float:
         """Privacy loss per metre on the ground."""
-        return 2.0 / self.hide_within_m
+        return 2.0 / self.noise_m
 
     @property
     def rate_per_m(self) -> float:
@@ -89,7 +89,7 @@ class PlanarLaplace(Mechanism):
 
     def rescaled(self, factor: float) -> Self:
         """Return a copy with noise ``factor`` times as wide."""
-        return self.with_params(hide_within_m=self.hide_within_m * factor)
+        return self.with_params(noise_m=self.noise_m * factor)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -102,10 +102,10 @@ class PlanarLaplace(Mechanism):
             delta=NUMERICAL_DELTA,
             neighbours=(
                 "any two places that one published place may stand for, at a loss of epsilon times their distance on "
-                f"the ground (delta is for places up to {10 * self.hide_within_m / 1000:,.3g} km apart)"
+                f"the ground (delta is for places up to {10 * self.noise_m / 1000:,.3g} km apart)"
             ),
             promise=(
-                f"of two places {self.hide_within_m:,.6g} m apart, the published place is at most e^2 = 7.4 times "
+                f"of two places {self.noise_m:,.6g} m apart, the published place is at most e^2 = 7.4 times "
                 "likelier from one than from the other (a loss of 2)"
             ),
             not_covered=NOT_COVERED_BY_METRIC,
@@ -125,7 +125,7 @@ class PlanarLaplace(Mechanism):
             # East and west of the centre, where the projection keeps distances exactly.
             attained=self.rate_per_m,
             first=(0.0, 0.0),
-            second=(-min(self.hide_within_m, self.resolved_region.half_extent_m[0]), 0.0),
+            second=(-min(self.noise_m, self.resolved_region.half_extent_m[0]), 0.0),
             output=(0.0, 0.0),
             frame=self.frame,
             method=Method.CLOSED_FORM,
@@ -148,19 +148,19 @@ def displaced(x: FloatArray, noise: FloatArray, rate_per_m: float) -> FloatArray
     return x + length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
 
 
-def check_hide_within(hide_within_m: float) -> float:
+def check_noise_m(noise_m: float) -> float:
     """Return the distance in metres if noise can be made of it, or say what can be asked for."""
-    value = check_positive(hide_within_m, "the distance to hide within")
-    if value < _LEAST_HIDE_WITHIN_M:
-        raise UsageError("the distance to hide within must be at least 1 metre; published places are rounded to 0.11 m")
-    if value > LARGEST_HIDE_WITHIN_M:
-        raise UsageError("the distance to hide within must be at most 10,000 km, half the way around the earth")
+    value = check_positive(noise_m, "the noise")
+    if value < _LEAST_NOISE_M:
+        raise UsageError("the noise must be at least 1 metre; published places are rounded to 0.11 m")
+    if value > LARGEST_NOISE_M:
+        raise UsageError("the noise must be at most 10,000 km, half the way around the earth")
     return value
 
 
-def hide_within_from_epsilon_per_km(epsilon_per_km: float) -> float:
-    """Return the distance to hide within, in metres, for a loss of ``epsilon_per_km`` per kilometre."""
-    return check_hide_within(2000.0 / check_positive(epsilon_per_km, "epsilon per km"))
+def noise_m_from_epsilon_per_km(epsilon_per_km: float) -> float:
+    """Return the noise, in metres, for a loss of ``epsilon_per_km`` per kilometre."""
+    return check_noise_m(2000.0 / check_positive(epsilon_per_km, "epsilon per km"))
 
 
 # Steps of noise of rate 1, from the keystreams of rows: the length is the sum of two exponentials, the direction is

@@ -34,10 +34,10 @@ from nearveil.types import FloatArray
 
 ENTRY_POINTS = "nearveil.mechanisms"
 
-Strength = Literal["hide_within_m", "hide_among", "epsilon"]
+Strength = Literal["noise_m", "hide_among", "epsilon"]
 """The constructor's parameter that says how strongly people are hidden."""
 
-_STRENGTHS: tuple[Strength, ...] = ("hide_within_m", "hide_among", "epsilon")
+_STRENGTHS: tuple[Strength, ...] = ("noise_m", "hide_among", "epsilon")
 _LENGTHS_M = (50.0, 100.0, 200.0, 350.0, 500.0, 800.0, 1500.0)
 _PEOPLE_TO_HIDE_AMONG = (10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
 _EPSILONS = (16.0, 8.0, 4.0, 2.0, 1.0, 0.5)
@@ -54,7 +54,7 @@ class MechanismEntry:
     label : str
         What tables and pictures call it.
     mechanism : type
-        The class. Its constructor says which options it takes: ``epsilon``, ``hide_within_m``.
+        The class. Its constructor says which options it takes: ``epsilon``, ``noise_m``.
     strengths : tuple of float
         Values of `strength` for the frontier and for the start of a plan, from weak protection to strong.
     in_plans : bool
@@ -172,7 +172,7 @@ def mechanism_entry(name: str) -> MechanismEntry:
     Examples
     --------
     >>> mechanism_entry("planar-laplace").strength
-    'hide_within_m'
+    'noise_m'
     """
     if name in MECHANISMS:
         return MECHANISMS[name]
@@ -194,7 +194,7 @@ def entry_of_class(mechanism: type[Mechanism]) -> MechanismEntry:
     _check_class(mechanism)
     made = MechanismEntry(name=reference(mechanism), label=_label(mechanism), mechanism=mechanism)
     strengths = {
-        "hide_within_m": _LENGTHS_M,
+        "noise_m": _LENGTHS_M,
         "hide_among": _PEOPLE_TO_HIDE_AMONG,
         "epsilon": _EPSILONS,
         None: (),
@@ -232,7 +232,7 @@ def is_own(mechanism: Mechanism) -> bool:
 
 
 _PEOPLE = 16
-_PARAMETERS = {"epsilon": 1.0, "hide_within_m": 500.0, "hide_among": 100}
+_PARAMETERS = {"epsilon": 1.0, "noise_m": 500.0, "hide_among": 100}
 
 
 def check_draws(mechanism: Mechanism, people: FloatArray, key: bytes) -> str | None:

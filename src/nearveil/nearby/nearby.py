@@ -75,7 +75,7 @@ class Nearby:
         database with PostGIS (``postgresql://…``), which many processes share.
     region : Region or str
         Public: a region, its name, or its edges.
-    hide_within_m : float, optional
+    noise_m : float, optional
         Mean length of the noise of a place; 500 if neither this nor ``hide_among`` is given.
     hide_among : HideAmong, optional
         Hides among people instead.
@@ -123,7 +123,7 @@ class Nearby:
         store: str | Path,
         *,
         region: Region | str,
-        hide_within_m: float | None = None,
+        noise_m: float | None = None,
         hide_among: HideAmong | None = None,
         keys: Path | str | None = None,
         epoch: timedelta = timedelta(hours=1),
@@ -137,7 +137,7 @@ class Nearby:
             raise UsageError("chained_reports is 'always' or 'if-sent'")
         protection = self._protection = Protection(
             region=region if isinstance(region, Region) else parse_region(region),
-            hide_within_m=hide_within_m,
+            noise_m=noise_m,
             among=hide_among,
             new_places=new_places,
             dwell_epochs=dwell_epochs,

@@ -216,7 +216,7 @@ def protect_file(
         CSV, TSV, GeoJSON or (Geo)Parquet, by extension. The output is written whole or not at all. ``-`` is standard
         input, which is held in memory, and standard output, which gets the format of the source.
     mechanism : Mechanism, optional
-        How people are moved; planar Laplace noise, hide within 500 m, if not given. DPRS without intervals
+        How people are moved; planar Laplace noise of 500 m if not given. DPRS without intervals
         and HideAmong without cells are fitted on these people, at the cost that the card states.
     region : Region or str, optional
         The public region, in place of the mechanism's.
@@ -238,7 +238,7 @@ def protect_file(
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "people.csv").write_text("id,latitude,longitude\nann,37.77,-122.42\nben,37.75,-122.45\n")
-    >>> result = protect_file(folder / "people.csv", folder / "published.csv", PlanarLaplace(hide_within_m=500))
+    >>> result = protect_file(folder / "people.csv", folder / "published.csv", PlanarLaplace(noise_m=500))
     >>> result.rows, result.guarantee.notion.value
     (2, 'metric')
     """
@@ -290,7 +290,7 @@ def protect_frame(
     --------
     >>> import pyarrow as pa
     >>> people = pa.table({"id": ["ann", "ben"], "latitude": [37.77, 37.75], "longitude": [-122.42, -122.45]})
-    >>> protect_frame(people, PlanarLaplace(hide_within_m=500)).column_names
+    >>> protect_frame(people, PlanarLaplace(noise_m=500)).column_names
     ['id', 'latitude', 'longitude']
     """
     from nearveil.release.frames import PeopleInFrame  # noqa: PLC0415 - frames' libraries are slow to load

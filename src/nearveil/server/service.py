@@ -469,7 +469,7 @@ def _index(region: Region, store: Store, *, in_memory: bool) -> ServiceIndex:
 _FIT_DELTA = 1e-5
 _REDRAWN = (
     "In this window everybody's noise was drawn anew (--redraw-noise). Before, places were published with another "
-    "hide-within or other cells; each of them counts as a place of its own, and its loss adds up in its own unit."
+    "noise or other cells; each of them counts as a place of its own, and its loss adds up in its own unit."
 )
 
 

@@ -25,7 +25,7 @@ from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.mechanisms.cells import Cells, cells_from_json
 from nearveil.mechanisms.fit_cells import MOST_HIDE_AMONG
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M
+from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M
 from nearveil.nearby.publishing.keys import KeyFile, Keys, keys_from_json, new_keys, write_keys
 from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
 from nearveil.nearby.stores import is_postgres
@@ -114,12 +114,12 @@ class Settings(BaseSettings):
         "Keep the noise of each location (place), draw new noise in every epoch (fresh), or none (off).",
         panel="Protection",
     )
-    hide_within: Length = _setting(
-        f"{DEFAULT_HIDE_WITHIN_M:.0f}m", "Mean distance that the noise adds, such as 500m or 0.5km.", panel="Protection"
+    noise: Length = _setting(
+        f"{DEFAULT_NOISE_M:.0f}m", "Mean distance that the noise adds, such as 500m or 0.5km.", panel="Protection"
     )
     hide_among: People = _setting(
         None,
-        "Number of people to hide among, in place of hide-within; needs cells.",
+        "Number of people to hide among, in place of noise; needs cells.",
         panel="Protection",
         least=2,
         most=MOST_HIDE_AMONG,
@@ -251,7 +251,7 @@ class Settings(BaseSettings):
     )
     redraw_noise: YesNo = _setting(
         False,
-        "Accept another hide-within, hide-among or cells on a store in use: all noise is drawn anew, and charged.",
+        "Accept another noise, hide-among or cells on a store in use: all noise is drawn anew, and charged.",
         panel="Protection",
         only="option",
     )
@@ -287,9 +287,9 @@ class Settings(BaseSettings):
             sources |= {name: given.source(KNOWN_SETTINGS[name]) for name in given.values}
             # Checked after each source, so that an error names its source, even if a later source overrides the value.
             settings = _checked(values, given)
-        if settings.hide_among is not None and "hide_within" not in values:
+        if settings.hide_among is not None and "noise" not in values:
             # Of the two only one applies.
-            settings = settings.model_copy(update={"hide_within": None})
+            settings = settings.model_copy(update={"noise": None})
         settings._sources = sources
         settings._check()
         return settings
@@ -309,8 +309,8 @@ class Settings(BaseSettings):
             raise UsageError("keys are given both in a file and in NEARVEIL_KEYS; leave out one of them")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise UsageError("TLS needs a certificate and its key; give both tls_certificate and tls_key, or neither")
-        if self.hide_among is not None and self.hide_within is not None:
-            raise UsageError("people are hidden within a distance or among people; give hide_within or hide_among")
+        if self.hide_among is not None and self.noise is not None:
+            raise UsageError("give noise or hide_among, not both")
         if self.hide_among is not None and self.cells is None:
             raise UsageError("hide_among needs the cells of the region; make a file with 'nearveil fit --hide-among'")
         if self.cells is not None and self.hide_among is None:
@@ -327,7 +327,7 @@ class Settings(BaseSettings):
         return Protection(
             region=parse_region(self.region),
             policy=self.policy,
-            hide_within_m=None if self.hide_within is None else metres(self.hide_within, "hide_within"),
+            noise_m=None if self.noise is None else metres(self.noise, "noise"),
             among=self._hidden_among(),
             new_places=self.new_places,
             dwell_epochs=self.dwell,

@@ -285,7 +285,7 @@ def test_cells_are_made_from_what_a_store_has_published(protection: Protection) 
 def test_what_does_not_fit_is_refused(cells: Cells) -> None:
     among = HideAmong(60, cells=cells)
     with pytest.raises(UsageError, match="choose one of the two"):
-        Protection(region=TOWN, among=among, hide_within_m=500.0)
+        Protection(region=TOWN, among=among, noise_m=500.0)
     with pytest.raises(UsageError, match="policy place"):
         Protection(region=TOWN, among=among, policy=Policy.FRESH)
     with pytest.raises(UsageError, match="not for the service's region"):

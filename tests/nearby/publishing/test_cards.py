@@ -20,7 +20,7 @@ HOURLY = Schedule(epoch=timedelta(hours=1), window=timedelta(days=30))
 @pytest.mark.parametrize("name", ["san-francisco", "fiji", "berlin"])
 def test_the_loss_between_two_places_is_at_most_what_the_card_says(name: str, rng: np.random.Generator) -> None:
     region = named_region(name)
-    protection = Protection(region=region, hide_within_m=500.0)
+    protection = Protection(region=region, noise_m=500.0)
     card = protection.guarantee
     largest = 0.0
     for _ in range(300):
@@ -36,7 +36,7 @@ def test_the_loss_between_two_places_is_at_most_what_the_card_says(name: str, rn
 
 
 def test_a_window_costs_as_much_as_its_places_together() -> None:
-    protection = Protection(region=named_region("paris"), hide_within_m=250.0, new_places=7)
+    protection = Protection(region=named_region("paris"), noise_m=250.0, new_places=7)
     one, together = protection.guarantee, protection.guarantee.also[0]
     assert one.epsilon == 2 / 250
     assert together.epsilon == pytest.approx(7 * one.epsilon)
@@ -67,7 +67,7 @@ def test_short_cards_have_at_most_twelve_lines(policy: Policy) -> None:
 def test_fresh_noise_divides_the_budget_of_the_window() -> None:
     protection = Protection(region=named_region("paris"), policy=Policy.FRESH, schedule=HOURLY)
     assert isinstance(protection.noise, PlanarLaplace)
-    assert protection.noise.hide_within_m == 500.0 * 720
+    assert protection.noise.noise_m == 500.0 * 720
     assert protection.guarantee.epsilon == pytest.approx(2 / 500)
     assert "360 km" in protection.guarantee.card()
 

@@ -74,7 +74,7 @@ def test_a_tag_repeats_and_does_not_show_the_noise() -> None:
 
 
 def _lengths(count: int) -> FloatArray:
-    noise = PlanarLaplace(hide_within_m=500.0, region="san-francisco")
+    noise = PlanarLaplace(noise_m=500.0, region="san-francisco")
     uniforms = place_uniforms(KEY, [(f"person-{i}", (i % 7, -i)) for i in range(count)], 3, 125.0)
     return displaced(np.zeros((count, 2)), exponential_from_uniforms(uniforms), noise.rate_per_m)
 

@@ -43,7 +43,7 @@ def test_nobody_counts_as_farther_from_a_centre_than_the_card_reckons_with(x_m: 
         assert math.dist(GRID.centre_of(cell), (x_m, y_m)) <= GRID.farthest_from_centre_m + 1e-6
 
 
-def test_the_grid_is_a_quarter_of_the_distance_to_hide_within() -> None:
+def test_the_grid_is_a_quarter_of_the_noise() -> None:
     assert grid_for(500.0) == PlaceGrid(125.0)
 
 

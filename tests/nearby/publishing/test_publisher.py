@@ -648,7 +648,7 @@ PEOPLE = [f"person-{number}" for number in range(300)]
 
 
 def noise_at_the_centre(protection: Protection) -> FloatArray:
-    """Everybody's displacement, as multiples of the distance to hide within; all in the cell of column 0 and row 0."""
+    """Everybody's displacement, as multiples of the noise; all in the cell of column 0 and row 0."""
     store = SqliteStore.in_memory()
     store.add_people(PEOPLE)
     publisher = Publisher(protection, SHARED, store, clock=lambda: 0.0)
@@ -660,7 +660,7 @@ def noise_at_the_centre(protection: Protection) -> FloatArray:
     return (
         np.array([(one.x_steps, one.y_steps) for one in drawn if one is not None])
         * STEP_M
-        / (protection.hide_within_m or math.nan)
+        / (protection.noise_m or math.nan)
     )
 
 
@@ -670,11 +670,11 @@ def noise_at_the_centre(protection: Protection) -> FloatArray:
     [
         {"region": named_region("london")},
         {"region": replace(PARIS, north=PARIS.north + 0.01)},
-        {"hide_within_m": 600.0},
+        {"noise_m": 600.0},
         {"schedule": Schedule(epoch=timedelta(minutes=30), window=timedelta(hours=10))},
         {"schedule": Schedule(epoch=timedelta(hours=1), window=timedelta(hours=5))},
     ],
-    ids=["region", "edge of the region", "hide within", "epoch", "window"],
+    ids=["region", "edge of the region", "noise", "epoch", "window"],
 )
 def test_one_key_on_two_services_draws_nothing_twice(other: dict[str, Any]) -> None:
     """Angles between the noise of both are uniform: their mean direction exceeds 0.25 by chance in 7e-9 of cases."""

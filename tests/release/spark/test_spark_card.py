@@ -59,7 +59,7 @@ def test_cards_are_the_same(clip: bool, file: Path, spark: SparkSession, interva
         with file.open("a") as rows:
             rows.write("999,38.5,-122.4\n")
         asked.append("--clip")
-    mechanism = DPRS(intervals=intervals, release="metric", hide_within_m=500.0)
+    mechanism = DPRS(intervals=intervals, release="metric", noise_m=500.0)
     df = spark.read.csv(str(file), header=True)
     done = protect(df, mechanism=mechanism, key="id", read=ReadOptions(clip=clip))
     document = local(file, *asked)
@@ -71,7 +71,7 @@ def test_cards_are_the_same(clip: bool, file: Path, spark: SparkSession, interva
 @pytest.mark.parametrize("fitted", [False, True])
 def test_the_ledger_says_the_same(fitted: bool, file: Path, spark: SparkSession, tmp_path: Path) -> None:
     options = ["--centres", "20"] if fitted else ["--mechanism", "planar-laplace"]
-    mechanism: Mechanism = DPRS(centres=20, release="metric", hide_within_m=500.0) if fitted else PlanarLaplace()
+    mechanism: Mechanism = DPRS(centres=20, release="metric", noise_m=500.0) if fitted else PlanarLaplace()
     local(file, *options, "--person", "id", "--ledger", str(tmp_path / "local"), *_budget_options())
     ledger = Ledger(tmp_path / "spark", budgets())
     df = spark.read.csv(str(file), header=True)

@@ -33,10 +33,10 @@ def test_the_laws_of_both_engines_are_one(
     False alarms: 9e-6 in all. Noise 30 % wider is rejected by the lengths: the largest of 40 p-values was 1e-14.
     """
     mechanism: Mechanism = {
-        "planar Laplace": PlanarLaplace(hide_within_m=300.0, region=san_francisco),
+        "planar Laplace": PlanarLaplace(noise_m=300.0, region=san_francisco),
         # A narrow law, so that a wider one can be told from it.
         "interval": DPRS(intervals=intervals, epsilon=12.0),
-        "metric": DPRS(intervals=intervals, release="metric", hide_within_m=2000.0),
+        "metric": DPRS(intervals=intervals, release="metric", noise_m=2000.0),
     }[name]
     here, wider = (steps_m(san_francisco, city, drawn.perturb(city)) for drawn in (mechanism, mechanism.rescaled(1.3)))
     there = steps_m(san_francisco, city, points_by_key(protect(people, mechanism=mechanism, key="id").rows))

@@ -144,7 +144,7 @@ def test_a_repeated_secret_repeats_nothing_of_other_rows_or_parameters(people: D
     some = people.where("id < 300")
     first = by_key(protect(some, mechanism=PlanarLaplace(), key="id", secret=SECRET).rows)
     moved = some.withColumn("latitude", functions.expr("latitude + if(id = 7, 0.001, 0)"))
-    for other, mechanism in ((moved, PlanarLaplace()), (some, PlanarLaplace(hide_within_m=600.0))):
+    for other, mechanism in ((moved, PlanarLaplace()), (some, PlanarLaplace(noise_m=600.0))):
         second = by_key(protect(other, mechanism=mechanism, key="id", secret=SECRET).rows)
         steps = np.array([np.subtract(second[key], first[key]) for key in first])
         assert len(np.unique(steps.round(6), axis=0)) > 290

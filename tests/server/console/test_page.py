@@ -137,7 +137,7 @@ def test_months_of_settings_that_were_not_measured_have_another_name(
     chromium: "Browser", address: str, place: Place
 ) -> None:
     """The page gets what a service with other settings answers, which another test checks."""
-    other = year_chart(replace(place.service.protection, hide_within_m=800.0))
+    other = year_chart(replace(place.service.protection, noise_m=800.0))
 
     def answer(route: "Route") -> None:
         found = route.fetch()
@@ -148,7 +148,7 @@ def test_months_of_settings_that_were_not_measured_have_another_name(
         signed_in(page, place.key)
         text = page.locator("#months-text").inner_text()
         assert "were not measured" in text
-        assert "closest settings that were: hide within 500 m" in text
+        assert "closest settings that were: noise of 500 m" in text
         assert "\u2018nearveil plan\u2019 measures months on your own people" in text
 
 
@@ -383,7 +383,7 @@ def test_a_tile_lies_where_the_ground_it_shows_is(console: "Page") -> None:
 def test_between_measured_distances_the_figures_are_interpolated(console: "Page") -> None:
     script = """async (metres) => {
         const { interpolated } = await import('/console/dial.js');
-        const points = [{ hide_within_m: 100, share: .8 }, { hide_within_m: 400, share: .4 }];
-        return metres.map(each => interpolated(points, 'hide_within_m', 'share', each));
+        const points = [{ noise_m: 100, share: .8 }, { noise_m: 400, share: .4 }];
+        return metres.map(each => interpolated(points, 'noise_m', 'share', each));
     }"""
     assert console.evaluate(script, [50, 100, 200, 400, 900]) == pytest.approx([0.8, 0.8, 0.6, 0.4, 0.4])

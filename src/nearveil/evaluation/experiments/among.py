@@ -118,7 +118,7 @@ def _numbers(scope: Scope) -> tuple[int, ...]:
 
 
 def _planar(length_m: float) -> Defence:
-    return Defence(label="planar Laplace", mechanism="planar-laplace", hide_within_m=length_m, region="isotropic")
+    return Defence(label="planar Laplace", mechanism="planar-laplace", noise_m=length_m, region="isotropic")
 
 
 def _among(scope: Scope, cells_from: CellsFrom) -> list[Defence]:

@@ -426,11 +426,11 @@ def _exposed(points: Sequence[FrontierPoint]) -> list[str]:
 
 def _remapping(points: Sequence[FrontierPoint]) -> list[str]:
     """What moving noisy places into the discs does, at equal noise."""
-    planar = {(one.dataset, one.defence.hide_within_m): one for one in points if one.family.label == "planar Laplace"}
+    planar = {(one.dataset, one.defence.noise_m): one for one in points if one.family.label == "planar Laplace"}
     gains = [
-        one.utility["recall@10"].value - planar[one.dataset, one.defence.hide_within_m].utility["recall@10"].value
+        one.utility["recall@10"].value - planar[one.dataset, one.defence.noise_m].utility["recall@10"].value
         for one in points
-        if one.family.label == "metric, private grid" and (one.dataset, one.defence.hide_within_m) in planar
+        if one.family.label == "metric, private grid" and (one.dataset, one.defence.noise_m) in planar
     ]
     if not gains:
         return []

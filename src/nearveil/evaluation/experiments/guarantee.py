@@ -14,7 +14,7 @@ from nearveil.evaluation.runner import Result
 NAME = "guarantee"
 TITLE = "What the guarantees are worth"
 
-HIDE_WITHIN_M = 500.0
+NOISE_M = 500.0
 SAMPLES, QUICK_SAMPLES = 400_000, 100_000
 _COLUMNS = (
     Column("dataset"),
@@ -114,7 +114,7 @@ def _audited(scope: Scope) -> list[Defence]:
     return [
         *(replace(paper, epsilon=epsilon) for epsilon in _epsilons(scope)),
         *(replace(interval, epsilon=epsilon) for epsilon in _epsilons(scope)),
-        replace(interval, release="metric", hide_within_m=HIDE_WITHIN_M),
+        replace(interval, release="metric", noise_m=NOISE_M),
     ]
 
 

@@ -27,16 +27,16 @@ def outcome(scope: Scope, results: Results) -> ExperimentResult:
     found = {
         (*key, name): mean_of(results, line, name)
         for key, line in _lines(scope).items()
-        for name in (*names, "metric hides within_m")
+        for name in (*names, "metric noise_m")
     }
     columns = (
         Column("dataset"), Column("intervals"), Column("epsilon", form="g"),
         *(Column(f"{release}, k = {k}", f"recall@{k}") for k in RELEASE_KS for release in RELEASES),
-        Column("metric hides within (m)", "", ",.0f"),
+        Column("metric noise (m)", "", ",.0f"),
     )  # fmt: skip
     rows: tuple[tuple[Value, ...], ...] = tuple(
         (dataset, METHOD_LABELS[method], epsilon, *(found[dataset, method, epsilon, name] for name in names),
-         found[dataset, method, epsilon, "metric hides within_m"].value)
+         found[dataset, method, epsilon, "metric noise_m"].value)
         for dataset, method, epsilon in _lines(scope)
     )  # fmt: skip
     protocol = (

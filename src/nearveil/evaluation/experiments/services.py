@@ -112,8 +112,8 @@ SERVICES = (
 
 PROTECTED = (
     Service(
-        label=f"ranked list of {K}, hidden within 500 m",
-        defence=Defence(label="planar Laplace", mechanism="planar-laplace", hide_within_m=500.0, region="isotropic"),
+        label=f"ranked list of {K}, noise of 500 m",
+        defence=Defence(label="planar Laplace", mechanism="planar-laplace", noise_m=500.0, region="isotropic"),
         mapped_k=K,
     ),
     Service(

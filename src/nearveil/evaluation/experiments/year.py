@@ -57,7 +57,7 @@ class YearCell(Cell):
 
     Attributes
     ----------
-    hide_within_m, hide_among
+    noise_m, hide_among
         One of the two.
     forgets : bool
         Whether all noise is drawn anew in every window, which a service does not do; to compare with.
@@ -71,7 +71,7 @@ class YearCell(Cell):
         How many are attacked.
     """
 
-    hide_within_m: float | None = 500.0
+    noise_m: float | None = 500.0
     hide_among: int | None = None
     forgets: bool = False
     dwell_epochs: int = 2
@@ -146,7 +146,7 @@ class YearCell(Cell):
             among = HideAmong(self.hide_among, cells=cells_from_points(others, dataset.region, plan))
         return Protection(
             region=dataset.region,
-            hide_within_m=self.hide_within_m,
+            noise_m=self.noise_m,
             among=among,
             new_places=self.new_places,
             dwell_epochs=self.dwell_epochs,
@@ -217,8 +217,8 @@ def _curves(scope: Scope, dataset: str) -> list[YearCell]:
         return [anew, base, _commuting(base)]
     return [
         *(replace(own, bad_gps=bad) for own in (anew, base, _commuting(base)) for bad in (False, True)),
-        *(replace(base, hide_within_m=length_m) for length_m in (200.0, 1000.0)),
-        *(replace(base, hide_within_m=None, hide_among=100, bad_gps=bad) for bad in (False, True)),
+        *(replace(base, noise_m=length_m) for length_m in (200.0, 1000.0)),
+        *(replace(base, noise_m=None, hide_among=100, bad_gps=bad) for bad in (False, True)),
     ]
 
 
@@ -295,7 +295,7 @@ class Curve:
     def protection(self) -> str:
         """For tables."""
         cell = self.cell
-        return f"among {cell.hide_among} people" if cell.hide_among else f"{cell.hide_within_m:g} m"
+        return f"among {cell.hide_among} people" if cell.hide_among else f"{cell.noise_m:g} m"
 
     @property
     def noise(self) -> str:
@@ -364,7 +364,7 @@ def _budget_table(scope: Scope, results: Results, protocol: str) -> Table:
     )  # fmt: skip
     return Table(
         f"{NAME}-budgets",
-        "What the budget of new places does to commuters, hidden within 500 m, with bad GPS.",
+        "What the budget of new places does to commuters with noise of 500 m and bad GPS.",
         columns,
         tuple(lines),
         f"{protocol} Right: the point that is shown is of the place where the person is; what is reported in an hour "

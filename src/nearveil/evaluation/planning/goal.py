@@ -14,11 +14,11 @@ from nearveil.evaluation.families import Family
 from nearveil.evaluation.planning.measuring import Point
 from nearveil.mechanisms.fit_cells import check_hide_among
 from nearveil.mechanisms.intervals import PAPER_CENTRES, PEOPLE_PER_CENTRE
-from nearveil.mechanisms.planar_laplace import check_hide_within
+from nearveil.mechanisms.planar_laplace import check_noise_m
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region, named_region
 
-Kind = Literal["attacker-error", "recall", "named", "named-sparsest", "hide-within", "hide-among"]
+Kind = Literal["attacker-error", "recall", "named", "named-sparsest", "noise", "hide-among"]
 
 MOST_K = 100
 
@@ -28,7 +28,7 @@ _ERROR_MARGIN, _RECALL_MARGIN, _NAMED_MARGIN = 0.04, 0.004, 0.08
 _OVERSHOOT_ERROR, _OVERSHOOT_RECALL, _OVERSHOOT_NAMED = 1.1, 0.015, 0.75
 # Fewer than that are nobody, as far as can be measured.
 _LEAST_NAMED = 1e-4
-# What to hide within a length means: a loss of 2 for two places that far apart.
+# What noise of a length means: a loss of 2 for two places that far apart.
 _LOSS_AT_LENGTH = 2 * (1 + 1e-9)
 
 
@@ -36,7 +36,7 @@ _LOSS_AT_LENGTH = 2 * (1 + 1e-9)
 class Goal:
     """What a plan is for.
 
-    `Goal.attacker_error`, `Goal.recall`, `Goal.named`, `Goal.named_sparsest`, `Goal.hide_within` and `Goal.hide_among`
+    `Goal.attacker_error`, `Goal.recall`, `Goal.named`, `Goal.named_sparsest`, `Goal.noise` and `Goal.hide_among`
     make one.
 
     Attributes
@@ -46,7 +46,7 @@ class Goal:
         as possible. ``recall``: recall@k is to be at least ``value``, with the largest error of the attacker.
         ``named``, ``named-sparsest``: the best attacker's first guess of an address is right for at most this share of
         people, or of the tenth of them who live sparsest, with as much recall as possible.
-        ``hide-within``: the metric promise at a length of ``value`` metres for the people that are protected, with as
+        ``noise``: the metric promise at a length of ``value`` metres for the people that are protected, with as
         much recall as possible. ``hide-among``: the same for hiding among ``value`` people.
     k : int
         How many people a list has.
@@ -72,9 +72,9 @@ class Goal:
         return cls("recall", share, k)
 
     @classmethod
-    def hide_within(cls, metres: float, *, k: int = 10) -> Goal:
+    def noise(cls, metres: float, *, k: int = 10) -> Goal:
         """The metric promise at this length for the people that are protected; then as much recall as possible."""
-        return cls("hide-within", metres, k)
+        return cls("noise", metres, k)
 
     @classmethod
     def named(cls, share: float, *, k: int = 10) -> Goal:
@@ -100,8 +100,8 @@ class Goal:
             raise UsageError("--attacker-error takes a length of at least 1 metre such as 300m or 0.5km")
         if self.is_about_naming and not 0 < self.value < 1:
             raise UsageError(f"--{self.kind} is a share of people: more than 0 and less than 1, such as 0.05")
-        if self.kind == "hide-within":
-            check_hide_within(self.value)
+        if self.kind == "noise":
+            check_noise_m(self.value)
         if self.kind == "hide-among":
             check_hide_among(int(self.value) if self.value == round(self.value) else -1)
 
@@ -113,7 +113,7 @@ class Goal:
     @property
     def is_setting(self) -> bool:
         """Whether it is the parameter itself, so that nothing is searched for."""
-        return self.kind in ("hide-within", "hide-among")
+        return self.kind in ("noise", "hide-among")
 
     def __str__(self) -> str:
         if self.kind == "attacker-error":
@@ -171,13 +171,13 @@ class Goal:
         """
         if self.kind == "hide-among":
             return defence.hide_among is not None
-        if self.kind != "hide-within":
+        if self.kind != "noise":
             return True
-        if defence.hide_within_m is None or defence.fit_loss:
+        if defence.noise_m is None or defence.fit_loss:
             return False
         if defence.entry.is_own:
             return True
-        stated = replace(defence, hide_within_m=self.value).build(named_region("san-francisco"), seed=0).guarantee
+        stated = replace(defence, noise_m=self.value).build(named_region("san-francisco"), seed=0).guarantee
         per_metre = stated.notion is Notion.METRIC and not stated.offset and stated.holds
         return per_metre and stated.epsilon * self.value <= _LOSS_AT_LENGTH
 
@@ -217,7 +217,7 @@ class Goal:
 # The parameter that the members of a family differ in, as a setting: a larger setting hides more.
 
 
-Swept = Literal["hide_within_m", "hide_among", "epsilon", "centres", "nothing"]
+Swept = Literal["noise_m", "hide_among", "epsilon", "centres", "nothing"]
 
 _LEAST_LENGTH_M = 1.0
 # Below, noise is as good as uniform in the disc; above, next to nothing is hidden.
@@ -265,13 +265,11 @@ class SweptParameter:
         if self.swept == "hide_among":
             return replace(defence, hide_among=int(min(max(round(_three_digits(value)), self.least), self.most)))
         value = min(max(_three_digits(value), self.least), self.most)
-        return (
-            replace(defence, hide_within_m=value) if self.swept == "hide_within_m" else replace(defence, epsilon=value)
-        )
+        return replace(defence, noise_m=value) if self.swept == "noise_m" else replace(defence, epsilon=value)
 
     @property
     def _sign(self) -> float:
-        return 1.0 if self.swept in ("hide_within_m", "hide_among") else -1.0
+        return 1.0 if self.swept in ("noise_m", "hide_among") else -1.0
 
     def _setting(self, value: float) -> float:
         return self._sign * math.log(value)
@@ -286,8 +284,8 @@ def parameter_of(family: Family, region: Region, people: int) -> SweptParameter:
     first, last = family.members[0], family.members[-1]
     if len(family.members) == 1:
         return SweptParameter("nothing", 1.0, 1.0)
-    if first.hide_within_m is not None:
-        return SweptParameter("hide_within_m", _LEAST_LENGTH_M, _three_digits(2 * region.radius_m))
+    if first.noise_m is not None:
+        return SweptParameter("noise_m", _LEAST_LENGTH_M, _three_digits(2 * region.radius_m))
     if first.hide_among is not None:
         return SweptParameter("hide_among", _LEAST_AMONG, people // _MOST_AMONG_SHARE)
     if first.epsilon != last.epsilon:

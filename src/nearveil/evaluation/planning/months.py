@@ -51,7 +51,7 @@ def service_months(
         return ()
     mechanism = ready(defence, dataset, seed)
     among = mechanism if isinstance(mechanism, HideAmong) else None
-    protection = Protection(region=dataset.region, hide_within_m=defence.hide_within_m, among=among)
+    protection = Protection(region=dataset.region, noise_m=defence.noise_m, among=among)
     rng = np.random.default_rng([seed, _TARGET_STREAM])
     targets = rng.choice(len(dataset.places), size=min(people, len(dataset.places)), replace=False)
     found = measure_months(

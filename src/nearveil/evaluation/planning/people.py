@@ -118,8 +118,8 @@ class PeopleSource:
 
 def _defence_arguments(defence: Defence, named: str) -> list[str]:
     strength = [] if defence.epsilon is None else ["--epsilon", f"{defence.epsilon:g}"]
-    if defence.hide_within_m is not None:
-        strength = ["--hide-within", f"{defence.hide_within_m:.12g}m"]
+    if defence.noise_m is not None:
+        strength = ["--noise", f"{defence.noise_m:.12g}m"]
     if defence.hides_among:
         fit = [] if defence.fit_epsilon is None else ["--fit-epsilon", f"{defence.fit_epsilon:g}"]
         cells = fit if defence.free_cells is None else defence.free_cells.arguments
@@ -129,7 +129,12 @@ def _defence_arguments(defence: Defence, named: str) -> list[str]:
     if defence.release == "paper" or defence.centres_from == "public":
         raise TypeError("a plan recommends only the sound releases of DPRS")
     return [
-        *("--release", defence.release, *strength, *(["--noise", "gaussian"] if defence.noise == "gaussian" else [])),
+        *(
+            "--release",
+            defence.release,
+            *strength,
+            *(["--noise-law", "gaussian"] if defence.noise == "gaussian" else []),
+        ),
         *("--fit-method", defence.centres_from, "--fit-epsilon", f"{defence.fit_epsilon:g}"),
         *("--centres", f"{defence.centres}"),
     ]

@@ -303,9 +303,9 @@ def plan(
     >>> from nearveil.io.synthetic import synthetic_city
     >>> from nearveil.region import named_region
     >>> points = synthetic_city(100, named_region("san-francisco"), rng=1)
-    >>> found = plan(points, Goal.hide_within(500), quick=True, cores=1)
+    >>> found = plan(points, Goal.noise(500), quick=True, cores=1)
     >>> found.recommended.family.label, found.recommended.point.defence.parameter
-    ('planar Laplace', 'hide within 500 m')
+    ('planar Laplace', 'noise of 500 m')
     """
     started = time.perf_counter()
     if seed is not None and seed < 0:
@@ -321,7 +321,7 @@ def plan(
         # How long the file takes to read is a fact about it, and not covered by what was spent.
         started = time.perf_counter()
     ours = families_for(goal, between_all_places=between_all_places)
-    if goal.kind != "hide-within":
+    if goal.kind != "noise":
         ours += tuple(family_of_cells(one) for one in free_cells)
     others, left_out = _others(entries, ours, strong=between_all_places)
     effort = QUICK if quick else FULL
@@ -442,9 +442,9 @@ def make_plan(
 
 def families_for(goal: Goal, *, between_all_places: bool = False) -> tuple[Family, ...]:
     """Return the sound families that can have what is wanted; a promise in metres or people is of one kind only."""
-    strong = between_all_places or goal.kind == "hide-within"
+    strong = between_all_places or goal.kind == "noise"
     ours = [family for family in sound_families() if family.between_all_places or not strong]
-    if goal.kind == "hide-within":
+    if goal.kind == "noise":
         ours = [family for family in ours if not family.members[0].hides_among]
     if goal.kind == "hide-among":
         ours = [family for family in ours if family.members[0].hides_among]
@@ -585,7 +585,7 @@ def _goal_line(plan: Plan) -> Series | None:
 def _figures(point: Point) -> dict[str, Any]:
     defence = point.defence
     return {
-        "hide_within_m": defence.hide_within_m,
+        "noise_m": defence.noise_m,
         "hide_among": defence.hide_among,
         "epsilon": defence.epsilon,
         "fit_epsilon": defence.fit_epsilon,

@@ -252,8 +252,8 @@ def settle(task: SettleTask) -> Contender:
 def _defence(task: SettleTask, setting: float) -> Defence:
     defence = task.search.points[0].defence
     # A promise is asked for to the letter, and not rounded.
-    if task.goal.kind == "hide-within":
-        return replace(defence, hide_within_m=task.goal.value)
+    if task.goal.kind == "noise":
+        return replace(defence, noise_m=task.goal.value)
     if task.goal.kind == "hide-among":
         return replace(defence, hide_among=int(task.goal.value))
     return task.search.parameter.with_setting(defence, setting)

@@ -157,4 +157,4 @@ def _nearness(protection: Protection) -> _NearInMetres | _NearInSteps:
     noise = protection.noise
     if isinstance(noise, HideAmong):
         return _NearInSteps(noise.channel, NEAR_SHARE * noise.channel.mean_steps)
-    return _NearInMetres(NEAR_SHARE * noise.hide_within_m)
+    return _NearInMetres(NEAR_SHARE * noise.noise_m)

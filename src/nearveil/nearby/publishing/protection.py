@@ -22,7 +22,7 @@ from nearveil.errors import UsageError
 from nearveil.mechanisms.cell_steps import graph_of
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M, PlanarLaplace, check_hide_within
+from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace, check_noise_m
 from nearveil.privacy.guarantee import NOT_COVERED_BY_METRIC, Basis, Guarantee, Notion, check_count
 from nearveil.privacy.ledger.budget import duration_text
 from nearveil.region import Region
@@ -31,7 +31,7 @@ from nearveil.types import FloatArray
 Cell = tuple[int, ...]
 """Column and row of the grid of places, counted from the region's centre; or the number of a cell of people."""
 
-CELLS_PER_HIDE_WITHIN = 4
+CELLS_PER_NOISE = 4
 MARGIN_SHARE = 0.5
 """How far beyond its cell somebody may go and still count as in it, as a share of the cell's side.
 
@@ -235,9 +235,9 @@ def cells_digest(cells: Cells) -> str:
     return hashlib.sha256(document.encode()).hexdigest()
 
 
-def grid_for(hide_within_m: float) -> PlaceGrid:
-    """Return the grid of a protection: cells a quarter of the distance to hide within."""
-    return PlaceGrid(check_hide_within(hide_within_m) / CELLS_PER_HIDE_WITHIN)
+def grid_for(noise_m: float) -> PlaceGrid:
+    """Return the grid of a protection: cells a quarter of the noise."""
+    return PlaceGrid(check_noise_m(noise_m) / CELLS_PER_NOISE)
 
 
 class Policy(StrEnum):
@@ -261,7 +261,7 @@ class Protection:
         Public.
     policy : Policy
         What happens to repeated reports.
-    hide_within_m : float, optional
+    noise_m : float, optional
         Mean length of the noise of a place; with fresh noise, what all noisy locations of a window give together. 500
         unless ``among`` is given.
     among : HideAmong, optional
@@ -279,7 +279,7 @@ class Protection:
 
     region: Region
     policy: Policy = Policy.PLACE
-    hide_within_m: float | None = None
+    noise_m: float | None = None
     among: HideAmong | None = None
     new_places: int = 20
     dwell_epochs: int = 2
@@ -305,13 +305,13 @@ class Protection:
             self._check_among(self.among)
         else:
             # A store remembers it in words, and 500 is the same as 500.0.
-            given = self.hide_within_m
-            object.__setattr__(self, "hide_within_m", DEFAULT_HIDE_WITHIN_M if given is None else float(given))
+            given = self.noise_m
+            object.__setattr__(self, "noise_m", DEFAULT_NOISE_M if given is None else float(given))
         _ = self.noise
 
     def _check_among(self, among: HideAmong) -> None:
-        if self.hide_within_m is not None:
-            raise UsageError("people are hidden within a distance or among people; choose one of the two")
+        if self.noise_m is not None:
+            raise UsageError("give noise in meters or a number of people to hide among, not both")
         if self.policy is not Policy.PLACE:
             raise UsageError("hiding among people keeps the noise of each place; choose the policy place")
         cells = among.current_cells.region
@@ -329,11 +329,11 @@ class Protection:
     @property
     def _planar(self) -> PlanarLaplace:
         draws = self.schedule.epochs_per_window if self.policy is Policy.FRESH else 1
-        return PlanarLaplace(hide_within_m=self._length_m * draws, region=self.region)
+        return PlanarLaplace(noise_m=self._length_m * draws, region=self.region)
 
     @property
     def _length_m(self) -> float:
-        return DEFAULT_HIDE_WITHIN_M if self.hide_within_m is None else self.hide_within_m
+        return DEFAULT_NOISE_M if self.noise_m is None else self.noise_m
 
     @property
     def grid(self) -> PlaceGrid | PlaceCells:
@@ -361,7 +361,7 @@ class Protection:
     @property
     def _strength(self) -> str:
         if self.among is None:
-            return repr(self.hide_within_m)
+            return repr(self.noise_m)
         return f"among {self.among.hide_among} {self.among.epsilon!r} {cells_digest(self.among.current_cells)}"
 
     def noise_begins(self, window: int, since: int) -> int:
@@ -390,7 +390,7 @@ class Protection:
         if self.among is not None:
             return among_card(self.among, self.new_places, lasting)
         noise = self._planar
-        return place_card(noise, grid=grid_for(noise.hide_within_m), places=self.new_places, lasting=lasting)
+        return place_card(noise, grid=grid_for(noise.noise_m), places=self.new_places, lasting=lasting)
 
 
 def _as_policy(value: object) -> Policy:
@@ -465,10 +465,10 @@ def place_card(noise: PlanarLaplace, *, grid: PlaceGrid, places: int, lasting: L
         neighbours=(
             "any two places that both count as new, at a loss of epsilon times their distance on the "
             f"ground and the constant (whether a place counts as new, as a stay or as a return is disclosed; delta is "
-            f"for places up to {10 * noise.hide_within_m / 1000:,.3g} km apart)"
+            f"for places up to {10 * noise.noise_m / 1000:,.3g} km apart)"
         ),
         promise=(
-            f"of two cells of the public grid of {grid.side_m:,.4g} m whose centres are {noise.hide_within_m:,.6g} m "
+            f"of two cells of the public grid of {grid.side_m:,.4g} m whose centres are {noise.noise_m:,.6g} m "
             "apart, the published place is at most e^2 = 7.4 times likelier from one than from the other (a loss of "
             "2), however often a place in a cell is reported"
         ),
@@ -565,10 +565,10 @@ def fresh_card(noise: PlanarLaplace, *, draws: int, window: timedelta) -> Guaran
             "says"
         ),
         promise=(
-            f"each of the {draws:,} draws has noise of {noise.hide_within_m / 1000:,.4g} km on average, so that all "
-            f"together hide within {noise.hide_within_m / draws:,.4g} m; what is published is far from where people are"
+            f"each of the {draws:,} draws has noise of {noise.noise_m / 1000:,.4g} km on average, so that all "
+            f"together are like noise of {noise.noise_m / draws:,.4g} m; what is published is far from where people are"
             if draws > 1
-            else f"the one draw of a window hides within {noise.hide_within_m:,.4g} m; the draws of several windows of "
+            else f"the one draw of a window has noise of {noise.noise_m:,.4g} m; the draws of several windows of "
             "somebody who stays put average out"
         ),
         not_covered=NOT_COVERED_BY_METRIC,

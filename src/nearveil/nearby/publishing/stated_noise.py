@@ -37,7 +37,7 @@ class StatedNoise:
         What the places are counted in.
     policy : Policy
         What happens to repeated reports.
-    hide_within_m : float or None
+    noise_m : float or None
         Mean length of the planar Laplace noise of a published place; None if people are hidden among people.
     since_epoch : int
         Places that were published before this epoch may have other noise.
@@ -45,7 +45,7 @@ class StatedNoise:
 
     region: Region
     policy: Policy
-    hide_within_m: float | None
+    noise_m: float | None
     since_epoch: int = 0
 
     @classmethod
@@ -55,13 +55,13 @@ class StatedNoise:
         return cls(
             region=Region(region.south, region.west, region.north, region.east),
             policy=protection.policy,
-            hide_within_m=None if isinstance(noise, HideAmong) else noise.hide_within_m,
+            noise_m=None if isinstance(noise, HideAmong) else noise.noise_m,
         )
 
     def to_json(self) -> str:
         """Write it as the store keeps it."""
         edges = [self.region.south, self.region.west, self.region.north, self.region.east]
-        document = {"region": edges, "policy": str(self.policy), "hide_within_m": self.hide_within_m}
+        document = {"region": edges, "policy": str(self.policy), "noise_m": self.noise_m}
         return json.dumps({**document, "since_epoch": self.since_epoch})
 
 
@@ -69,11 +69,11 @@ def stated_noise(kept: str) -> StatedNoise:
     """Read what `StatedNoise.to_json` wrote."""
     try:
         document: dict[str, Any] = json.loads(kept)
-        length_m, (south, west, north, east) = document["hide_within_m"], document["region"]
+        length_m, (south, west, north, east) = document["noise_m"], document["region"]
         return StatedNoise(
             region=Region(float(south), float(west), float(north), float(east)),
             policy=Policy(document["policy"]),
-            hide_within_m=None if length_m is None else float(length_m),
+            noise_m=None if length_m is None else float(length_m),
             since_epoch=int(document["since_epoch"]),
         )
     except (KeyError, TypeError, ValueError):
@@ -122,7 +122,7 @@ def cells_from_store(store: Store, protection: Protection, plan: CellPlan | None
     places = _places([batch.steps for batch in store.published()], region)
     if isinstance(protection.noise, HideAmong):
         return replace(cells_from_points(places, region, plan), source="published")
-    return cells_from_published(places, region, protection.noise.hide_within_m, plan)
+    return cells_from_published(places, region, protection.noise.noise_m, plan)
 
 
 def cells_from_published_store(address: str, plan: CellPlan | None = None, *, region: Region | None = None) -> Cells:
@@ -147,7 +147,7 @@ def cells_from_published_store(address: str, plan: CellPlan | None = None, *, re
         stated = stated_noise(kept)
         if stated.policy is Policy.OFF:
             raise UsageError(_TRUE_PLACES)
-        if stated.hide_within_m is None:
+        if stated.noise_m is None:
             raise UsageError(
                 "the store's places are published with hide-among and state no planar noise to take out again; make "
                 "the cells from public data (--density), or ask the service, which counts them as they are (GET "
@@ -156,7 +156,7 @@ def cells_from_published_store(address: str, plan: CellPlan | None = None, *, re
         if region is not None and (region.scaling != "isotropic" or not region.same_edges(stated.region)):
             raise UsageError(f"the store is of the region {stated.region} with isotropic scaling; leave out the other")
         steps = reader.steps(stated.since_epoch)
-    return cells_from_published(_places([steps], stated.region), stated.region, stated.hide_within_m, plan)
+    return cells_from_published(_places([steps], stated.region), stated.region, stated.noise_m, plan)
 
 
 def _places(steps: Sequence[IntArray], region: Region) -> FloatArray:

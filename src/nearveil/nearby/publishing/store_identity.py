@@ -37,12 +37,11 @@ _ANOTHER_KEY_FILE = (
 )
 # For stores that were last started by a version that kept no settings in words.
 _OTHER_PROTECTION = (
-    "this store was made with another key file, region, policy, hide-within, hide-among, cells, epoch or window, and "
+    "this store was made with another key file, region, policy, noise, hide-among, cells, epoch or window, and "
     "with these people's noise would change; start with those, or with another store"
 )
 _OTHER_STRENGTH = (
-    f"this store was made with another hide-within, hide-among or cells; {_REDRAWS}; start with those, or add "
-    "--redraw-noise"
+    f"this store was made with another noise, hide-among or cells; {_REDRAWS}; start with those, or add --redraw-noise"
 )
 
 
@@ -72,7 +71,7 @@ def refuse_other_store(
 ) -> None:
     """Raise if a store was made with something else, or used in one of these windows with another key.
 
-    Nothing is written. With ``redraw``, another hide-within, hide-among or other cells are accepted.
+    Nothing is written. With ``redraw``, another noise, hide-among or other cells are accepted.
     """
     kept, has_frame = store.setting(IDENTITY_SETTING), _has_frame(store, protection, keys)
     if kept is not None and not (redraw and has_frame) and not hmac.compare_digest(kept, _identity(protection, keys)):
@@ -96,7 +95,7 @@ def check_identity(store: Store, protection: Protection, keys: Keys, window: int
 
 
 def redraw_noise(store: Store, protection: Protection, keys: Keys, windows: Iterable[int]) -> bool:
-    """Let a store go on with another hide-within, hide-among or other cells from now on; whether that is a change.
+    """Let a store go on with another noise, hide-among or other cells from now on; whether that is a change.
 
     Everybody's noise is drawn anew with their next report. The ledger charges that as a new place, in the budget of
     the window in which the former places were charged: the losses add up, and `was_redrawn` says so for these windows.
@@ -178,14 +177,14 @@ def settings_in_words(protection: Protection) -> dict[str, str]:
     --------
     >>> from nearveil.region import named_region
     >>> settings_in_words(Protection(region=named_region("berlin")))["strength"]
-    '--hide-within 500m'
+    '--noise 500m'
     """
     region, among = protection.region, protection.among
     edges = (region.south, region.west, region.north, region.east)
     name = next((name for name, known in NAMED_REGIONS.items() if known == edges), ",".join(map(repr, edges)))
     epoch, window = schedule_as_written(protection.schedule)
     if among is None:
-        strength = f"--hide-within {str(protection.hide_within_m).removesuffix('.0')}m"
+        strength = f"--noise {str(protection.noise_m).removesuffix('.0')}m"
     else:
         strength = f"--hide-among {among.hide_among} and cells of SHA-256 {cells_digest(among.current_cells)[:12]}"
     return {

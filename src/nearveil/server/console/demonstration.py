@@ -24,7 +24,7 @@ from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.planar_laplace import DEFAULT_HIDE_WITHIN_M, PlanarLaplace, displaced
+from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace, displaced
 from nearveil.mechanisms.step_channel import draw_places
 from nearveil.nearby.index import Person
 from nearveil.nearby.publishing.protection import grid_for
@@ -55,7 +55,7 @@ class DemonstrationOptions(BaseModel):
 
     attack: Literal["gi-lia", "zo-lia", "adaptive", "unfolding"]
     protected: bool
-    hide_within_m: Annotated[float, Field(ge=50, le=2000)] = DEFAULT_HIDE_WITHIN_M
+    noise_m: Annotated[float, Field(ge=50, le=2000)] = DEFAULT_NOISE_M
     hide_among: Annotated[int | None, Field(ge=20, le=1000)] = None
     k: Annotated[int, Field(ge=5, le=100)] = 10
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
@@ -118,7 +118,7 @@ def _city_m(region: Region) -> FloatArray:
 def _noise(options: DemonstrationOptions, region: Region) -> PlanarLaplace | HideAmong:
     if options.hide_among is not None:
         return hidden_among(options.hide_among, region)
-    return PlanarLaplace(hide_within_m=options.hide_within_m, region=region)
+    return PlanarLaplace(noise_m=options.noise_m, region=region)
 
 
 @lru_cache(maxsize=4)
@@ -286,9 +286,9 @@ def degrees(spots_m: FloatArray, region: Region) -> FloatArray:
 # Publish the city as the policy ``place`` does.
 
 
-def snapped(places_m: FloatArray, hide_within_m: float) -> FloatArray:
+def snapped(places_m: FloatArray, noise_m: float) -> FloatArray:
     """Return the centres of the public grid's cells in which places lie."""
-    grid = grid_for(hide_within_m)
+    grid = grid_for(noise_m)
     columns_rows = np.floor(places_m / grid.side_m + 0.5)
     centres: FloatArray = columns_rows * grid.side_m
     return centres
@@ -302,6 +302,6 @@ def published_m(places_m: FloatArray, noise: PlanarLaplace | HideAmong, rng: np.
         places: FloatArray = draw_places(places_m / unit_m, words, *noise.channel.tables) * unit_m
         return places
     steps = standard_exponential(rng, len(places_m), 3)
-    drawn = displaced(snapped(places_m, noise.hide_within_m), steps, noise.rate_per_m)
+    drawn = displaced(snapped(places_m, noise.noise_m), steps, noise.rate_per_m)
     half_extent = np.array(noise.resolved_region.half_extent_m)
     return np.clip(drawn, -half_extent, half_extent)

@@ -1,4 +1,4 @@
-"""What a "hide within" or "hide among" costs and gives, measured on the made-up city.
+"""What noise in meters or "hide among" costs and gives, measured on the made-up city.
 
 ``python -m nearveil.server.console.prediction`` measures it again.
 """
@@ -27,7 +27,7 @@ from nearveil.report.land import land_in
 from nearveil.server.console.demonstration import hidden_among, published_m, snapped
 from nearveil.types import FloatArray, IntArray
 
-HIDE_WITHIN_M = (50.0, 70.0, 100.0, 140.0, 200.0, 280.0, 400.0, 500.0, 700.0, 1000.0, 1400.0, 2000.0)
+NOISE_M = (50.0, 70.0, 100.0, 140.0, 200.0, 280.0, 400.0, 500.0, 700.0, 1000.0, 1400.0, 2000.0)
 HIDE_AMONG = (20, 50, 100, 200, 500, 1000)
 TAU_M = 100.0
 _KS = (10, 50)
@@ -55,14 +55,14 @@ class PlaceChannel:
 
     def at(self, places_m: FloatArray) -> Likelihood:
         """Prepare for people at these places."""
-        return DensityChannel(self.noise).at(snapped(places_m, self.noise.hide_within_m))
+        return DensityChannel(self.noise).at(snapped(places_m, self.noise.noise_m))
 
 
 def measure(
     noise: PlanarLaplace | HideAmong, places: FloatArray, run: int, *, attacked: int = _TARGETS
 ) -> dict[str, float]:
     """Publish everybody once, ask from where people are, and let the best attacker guess."""
-    strength = noise.hide_among if isinstance(noise, HideAmong) else noise.hide_within_m
+    strength = noise.hide_among if isinstance(noise, HideAmong) else noise.noise_m
     rng, region = np.random.default_rng([run, round(strength)]), noise.resolved_region
     channel = DensityChannel(noise) if isinstance(noise, HideAmong) else PlaceChannel(noise)
     true_m = region.to_metres(places)
@@ -129,8 +129,7 @@ def _main() -> None:
             f"Cells are from {PEOPLE:,} other people of the same city."
         ),
         "points": [
-            {"hide_within_m": length_m, **mean(PlanarLaplace(hide_within_m=length_m, region=region))}
-            for length_m in HIDE_WITHIN_M
+            {"noise_m": length_m, **mean(PlanarLaplace(noise_m=length_m, region=region))} for length_m in NOISE_M
         ],
         "among_points": [{"hide_among": people, **mean(hidden_among(people, region))} for people in HIDE_AMONG],
     }

@@ -254,7 +254,7 @@ def state_of(service: Service) -> dict[str, Any]:
     return {
         "now": service.clock(),
         "policy": str(protection.policy),
-        "hide_within_m": protection.hide_within_m,
+        "noise_m": protection.noise_m,
         "hide_among": None if protection.among is None else protection.among.hide_among,
         "epoch": {
             "number": epoch,

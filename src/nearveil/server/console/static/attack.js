@@ -140,7 +140,7 @@ function pace() {
 }
 
 function addRun() {
-  const hidden = story.hide_among === null ? length(story.hide_within_m) : KINDS.people.text(story.hide_among);
+  const hidden = story.hide_among === null ? length(story.noise_m) : KINDS.people.text(story.hide_among);
   const cells = [ATTACKS[story.attack][0], story.protected ? `on, ${hidden}` : "off"];
   const numbers = [count(story.questions), story.error_m === null ? "no guess" : length(story.error_m)];
   const row = make("tr", {}, ...cells.map((text) => make("td", { textContent: text })),

@@ -81,7 +81,7 @@ function showState(state, map) {
   if (map) {
     $("about").textContent = `${title(map.region.name ?? "a region of its own")}, ${policy}`
       + (state.policy === "off" ? ""
-        : state.hide_among === null ? `, hide within ${count(state.hide_within_m)} m` : `, hide among ${count(state.hide_among)} people`);
+        : state.hide_among === null ? `, noise of ${count(state.noise_m)} m` : `, hide among ${count(state.hide_among)} people`);
   }
   showLedger(state);
   showPromise(state.guarantee, state.policy);

@@ -1,4 +1,4 @@
-// The dial: what a distance to hide within, or a number of people to hide among, costs and gives, between measured points.
+// The dial: what a noise, or a number of people to hide among, costs and gives, between measured points.
 
 import { drawDial } from "./dial-chart.js";
 import { showLegend } from "./legend.js";
@@ -7,7 +7,7 @@ import { $, count, length, make, percent } from "./dom.js";
 
 export const KINDS = {
   metres: {
-    key: "hide_within_m", label: "Hide within", usual: 500, unit: "metres", ticks: [50, 100, 200, 500, 1000, 2000],
+    key: "noise_m", label: "Noise", usual: 500, unit: "metres", ticks: [50, 100, 200, 500, 1000, 2000],
     values: [50, 60, 70, 80, 90, 100, 120, 140, 160, 180, 200, 250, 300, 350, 400, 450, 500, 600, 700, 800, 900,
       1000, 1200, 1400, 1600, 1800, 2000],
     text: length,
@@ -33,7 +33,7 @@ export const strength = () => ({ [KINDS[kind].key]: chosen[kind] });
 export function showDial(prediction, state) {
   measured = { metres: prediction.points, people: prediction.among_points };
   setting = state.policy === "off" ? null
-    : state.hide_among === null ? { kind: "metres", value: state.hide_within_m } : { kind: "people", value: state.hide_among };
+    : state.hide_among === null ? { kind: "metres", value: state.noise_m } : { kind: "people", value: state.hide_among };
   $("measured").textContent = `Measured on ${prediction.population}, not on the people of this service. ${prediction.protocol} `
     + "Between measured points the figures are interpolated.";
   showLegend($("dial-legend"), [["circle", "blue", "recall of 10"], ["square", "sky", "recall of 50"],
