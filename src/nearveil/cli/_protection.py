@@ -431,7 +431,7 @@ def _dprs(protection: ProtectionOptions, region: Region, seed: int | None) -> Me
         )  # fmt: skip
     if release is ReleaseName.METRIC:
         hint = "its epsilon is per distance; use --noise 500m or --epsilon-per-km 4, or --release interval"
-        _refuse(protection, "the release metric", "epsilon", "noise", hint=hint)
+        _refuse(protection, "the release metric", "epsilon", "noise_law", hint=hint)
     else:
         if protection.release is None:
             _refuse_length_and_budget(protection)
@@ -581,7 +581,7 @@ def _refuse_length_and_budget(protection: ProtectionOptions) -> None:
     """Refuse a length together with an epsilon if no release is named; say what each would select."""
     lengths, budgets = (
         _names_given(protection, "noise", "epsilon_per_km"),
-        _names_given(protection, "epsilon", "noise"),
+        _names_given(protection, "epsilon", "noise_law"),
     )
     if lengths and budgets:
         alone = replace(protection, epsilon=None, noise=None).chosen
