@@ -8,14 +8,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 from deploy.build_site import finish, stage
 
-from tests.report.browser import CHROMIUM, Browser
+from tests.browser import Tab, launched
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 ROOT = Path(__file__).parents[2]
 AXE = (ROOT / "tests" / "server" / "console" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
@@ -56,25 +57,28 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    browser = Browser(tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()
+def chromium() -> Iterator["Browser"]:
+    with launched() as browser:
+        yield browser
 
 
-def opened(browser: Browser, site: Path, page: str, *, width: int, dark: bool = False) -> Any:
+@pytest.fixture
+def browser(chromium: "Browser") -> Iterator[Tab]:
+    tab = Tab(chromium)
+    yield tab
+    tab.close()
+
+
+def opened(browser: Tab, site: Path, page: str, *, width: int, dark: bool = False) -> None:
     browser.open(site / f"{page}.html", width=width, dark=dark)
     browser.run(READY)
     assert browser.run("document.body.dataset.mdColorScheme") == ("slate" if dark else "default")
-    # The theme remembers the colours of the last page.
-    browser.run("localStorage.clear()")
-    return browser
 
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize(("width", "dark"), [(390, True), (1280, False)])
 def test_a_page_fits_and_axe_core_finds_nothing_serious(
-    browser: Browser, site: Path, page: str, width: int, dark: bool
+    browser: Tab, site: Path, page: str, width: int, dark: bool
 ) -> None:
     opened(browser, site, page, width=width, dark=dark)
     assert browser.run("document.documentElement.scrollWidth") <= width
@@ -84,7 +88,7 @@ def test_a_page_fits_and_axe_core_finds_nothing_serious(
     assert browser.run(SERIOUS) == []
 
 
-def test_the_checks_see_what_is_wrong(browser: Browser, site: Path) -> None:
+def test_the_checks_see_what_is_wrong(browser: Tab, site: Path) -> None:
     opened(browser, site, "explanation/the-attack", width=390)
     browser.run("document.querySelector('.md-content p').style.width = '600px'")
     browser.run("document.querySelector('.md-content li').style.color = '#eee'")
@@ -95,9 +99,7 @@ def test_the_checks_see_what_is_wrong(browser: Browser, site: Path) -> None:
     assert [finding.split()[0] for finding in browser.run(SERIOUS)] == ["color-contrast"]
 
 
-def test_on_a_phone_commands_are_shown_whole_and_options_stand_above_their_meaning(
-    browser: Browser, site: Path
-) -> None:
+def test_on_a_phone_commands_are_shown_whole_and_options_stand_above_their_meaning(browser: Tab, site: Path) -> None:
     opened(browser, site, "start/ten-minutes", width=390)
     commands = "[...document.querySelectorAll('.md-content pre > code > span:has(> .gp)')]"
     assert browser.run(f"{commands}.length") > 3
@@ -111,7 +113,7 @@ def test_on_a_phone_commands_are_shown_whole_and_options_stand_above_their_meani
     assert name[1] < meaning[1]
 
 
-def test_pictures_open_in_full_size(browser: Browser, site: Path) -> None:
+def test_pictures_open_in_full_size(browser: Tab, site: Path) -> None:
     opened(browser, site, "explanation/the-attack", width=390)
     links = "[...document.querySelectorAll('.md-content img')].map(each => [each.parentElement.href, each.src])"
     pictures = browser.run(links)
