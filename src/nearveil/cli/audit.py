@@ -45,7 +45,7 @@ from nearveil.cli._audit_text import (
     report_document,
     report_text,
 )
-from nearveil.cli._options import (
+from nearveil.cli._old_options import (
     FitMethodName,
     ForceOption,
     JsonOption,

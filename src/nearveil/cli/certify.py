@@ -11,7 +11,7 @@ import typer
 
 from nearveil.audit.certificate import MechanismCertificate, load_certificate
 from nearveil.audit.certificate import certify as certify_mechanism
-from nearveil.cli._options import (
+from nearveil.cli._old_options import (
     ForceOption,
     JsonOption,
     RegionOption,

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from nearveil.cli._options import (
+from nearveil.cli._old_options import (
     JsonOption,
 )
 from nearveil.cli._output import say, say_json, waiting

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli._options import (
+from nearveil.cli._old_options import (
     PEOPLE_FILE,
     ForceOption,
     JsonOption,

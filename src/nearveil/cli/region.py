@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli._options import (
+from nearveil.cli._old_options import (
     JsonOption,
 )
 from nearveil.cli._output import say, say_json
