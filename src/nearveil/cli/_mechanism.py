@@ -72,7 +72,7 @@ class MechanismChoice:
     def parameters(self) -> dict[str, Any]:
         """The parameters given, by the names of the constructor."""
         own = {name: value for name in _OPTIONS if (value := getattr(self, name)) is not None}
-        return {**own, **{name: _value(name, text) for name, text in self.settings.items()}}
+        return {**own, **{name: setting_value(name, text) for name, text in self.settings.items()}}
 
     @property
     def is_given(self) -> bool:
@@ -102,7 +102,7 @@ class MechanismChoice:
         strange = [name for name in self.settings if name not in known]
         if strange:
             raise UsageError(
-                f"{strange[0]} is not a parameter of {' or '.join(_BY_PARAMETERS)}{_nearest(strange[0], known)}; name "
+                f"{strange[0]} is not a parameter of {' or '.join(_BY_PARAMETERS)}{nearest(strange[0], known)}; name "
                 "the mechanism that has it with --mechanism"
             )
         raise UsageError(f"no mechanism takes {' and '.join(map(_flag, given))}; leave one out")
@@ -142,7 +142,7 @@ class MechanismChoice:
         for each in self.settings:
             if each not in settable:
                 takes = ", ".join(sorted(settable)) or "none"
-                raise UsageError(f"{name} has no parameter {each}{_nearest(each, settable)}; --set takes {takes}")
+                raise UsageError(f"{name} has no parameter {each}{nearest(each, settable)}; --set takes {takes}")
         for each in params.keys() - self.settings.keys():
             if each not in entry.parameters or _FITTED.get(each, (name,))[0] != name:
                 raise UsageError(f"{_flag(each)} cannot be used with {name}, which takes {_taken(entry)}")
@@ -164,7 +164,7 @@ def _check_width(noise_m: float, region: Region) -> None:
         )
 
 
-def _value(name: str, text: str) -> Any:
+def setting_value(name: str, text: str) -> Any:
     """Read a value of ``--set``: a number, true, false or text; a length for a parameter in meters."""
     if name.endswith("_m"):
         return metres(text, f"--set {name}")
@@ -198,16 +198,16 @@ def _taken(entry: MechanismEntry) -> str:
     return ", ".join([*options, *(f"--set {each}" for each in sorted(_settable(entry)))]) or "none of these options"
 
 
-def _nearest(name: str, known: set[str]) -> str:
+def nearest(name: str, known: set[str]) -> str:
+    """Ask whether another name was meant, for an error about a name that is not known."""
     near = difflib.get_close_matches(name, sorted(known), 1)
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def _choice(
-    *, mechanism: str | None, cells: Path | None, intervals: Path | None, settings: Sequence[str], **given: Any
-) -> MechanismChoice:
+def read_settings(texts: Sequence[str]) -> dict[str, str]:
+    """Return the parameters of ``--set`` by name."""
     named: dict[str, str] = {}
-    for text in settings:
+    for text in texts:
         name, equals, value = text.partition("=")
         name = name.strip().replace("-", "_")
         if not (name and equals and value):
@@ -219,9 +219,15 @@ def _choice(
         if name in _NOT_SET:
             raise UsageError(f"{name} cannot be set with --set")
         named[name] = value.strip()
+    return named
+
+
+def _choice(
+    *, mechanism: str | None, cells: Path | None, intervals: Path | None, settings: Sequence[str], **given: Any
+) -> MechanismChoice:
     return MechanismChoice(
         name=mechanism,
-        settings=named,
+        settings=read_settings(settings),
         cells=None if cells is None else load_cells(cells),
         cells_file=cells,
         intervals=None if intervals is None else intervals_from_json(read_text(intervals, "intervals")),
@@ -230,6 +236,14 @@ def _choice(
     )
 
 
+set_option = option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Another parameter of the mechanism's constructor, such as gamma=0.3; may be repeated.",
+    heading=_HEADING,
+)
 hide_among_option = option(
     "--hide-among",
     type=int,
@@ -278,14 +292,7 @@ mechanism_options = options_as(
             help="dprs: intervals file from 'nearveil fit'.",
             heading=_HEADING,
         ),
-        option(
-            "--set",
-            "settings",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="Another parameter of the mechanism's constructor, such as gamma=0.3; may be repeated.",
-            heading=_HEADING,
-        ),
+        set_option,
     ),
     _choice,
 )

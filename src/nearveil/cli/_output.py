@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from nearveil.types import Progress as ProgressCallback
 
 
+FULL_CARD = "nearveil guarantee FILE --card full, with the output of --json"
+"""Where a card that a command prints says that the full one is."""
+
+
 def say(text: str) -> None:
     """Print a result, at once: a service goes on for months, and a log that it writes to would hold the text back."""
     print(text, flush=True)

@@ -56,7 +56,7 @@ def guarantee(
     if json:
         say_json(found.to_dict())
     else:
-        say(found.card(full=card == "full") if card else explain(found))
+        say(found.card(full=card == "full", full_is_at="--card full") if card else explain(found))
 
 
 def _of_mechanism(mechanism: MechanismChoice, region: str | None) -> Guarantee:

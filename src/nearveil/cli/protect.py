@@ -26,7 +26,7 @@ from nearveil.cli._options import (
     region_option,
     seed_option,
 )
-from nearveil.cli._output import note, progress_bar, say, say_json, warn
+from nearveil.cli._output import FULL_CARD, note, progress_bar, say, say_json, warn
 from nearveil.errors import UsageError
 from nearveil.io.input_file import is_standard
 from nearveil.io.people import ReadOptions
@@ -123,7 +123,7 @@ def _as_text(result: ProtectResult, output: str, seconds: float) -> str:
     if moved and result.rows >= _FEWEST_FOR_A_MEAN:
         mean_m = float(f"{moved.mean_m:.2g}")
         lines.append(f"Moved by about {mean_m:,.0f} m on average (computed from true locations; do not publish).")
-    return "\n".join([*lines, result.guarantee.card(), _HOW_MANY_ARE_FOUND])
+    return "\n".join([*lines, result.guarantee.card(full_is_at=FULL_CARD), _HOW_MANY_ARE_FOUND])
 
 
 def _check_distinct(what: str, path: str | Path, others: Mapping[str, str | Path | None]) -> None:
