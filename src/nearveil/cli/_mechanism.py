@@ -105,7 +105,7 @@ class MechanismChoice:
                 f"{strange[0]} is not a parameter of {' or '.join(_BY_PARAMETERS)}{nearest(strange[0], known)}; name "
                 "the mechanism that has it with --mechanism"
             )
-        raise UsageError(f"no mechanism takes {' and '.join(map(_flag, given))}; leave one out")
+        raise UsageError(f"no mechanism takes {' and '.join(map(flag_of, given))}; leave one out")
 
     def build(self, region: Region, seed: int | None = None) -> Mechanism:
         """Return the mechanism; refuse parameters that it does not take."""
@@ -145,12 +145,12 @@ class MechanismChoice:
                 raise UsageError(f"{name} has no parameter {each}{nearest(each, settable)}; --set takes {takes}")
         for each in params.keys() - self.settings.keys():
             if each not in entry.parameters or _FITTED.get(each, (name,))[0] != name:
-                raise UsageError(f"{_flag(each)} cannot be used with {name}, which takes {_taken(entry)}")
+                raise UsageError(f"{flag_of(each)} cannot be used with {name}, which takes {_taken(entry)}")
         for file, (_, of_fit) in _FITTED.items():
             useless = [each for each in of_fit if each in params and file in params]
             if useless:
                 raise UsageError(
-                    f"{_flag(useless[0])} is for a fit, and the --{file} file was made already; leave it out"
+                    f"{flag_of(useless[0])} is for a fit, and the --{file} file was made already; leave it out"
                 )
 
 
@@ -186,7 +186,10 @@ def _name(entry: MechanismEntry) -> str:
     return entry.name if entry.is_own else entry.label
 
 
-def _flag(name: str) -> str:
+def flag_of(name: str) -> str:
+    """Return the option of a parameter."""
+    if name == "mechanism":
+        return "--mechanism"
     return _OPTIONS.get(name, f"--set {name}")
 
 
