@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeVar
 
 import click
@@ -69,8 +68,14 @@ class Length(click.ParamType[float]):
         return metres(str(value), param.opts[0] if param else "a length")
 
 
-command = partial(click.command, cls=Command)
-group = partial(click.group, cls=Group)
+def command(**kwargs: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Turn a function into a command."""
+    return click.command(cls=Command, **kwargs)
+
+
+def group(**kwargs: Any) -> Callable[[Callable[..., Any]], Group]:
+    """Turn a function into a verb that has verbs of its own."""
+    return click.group(cls=Group, **kwargs)
 
 
 def option(*names: str, **kwargs: Any) -> Callable[[Function], Function]:

@@ -136,13 +136,6 @@ _READING_OPTIONS = (
         heading=_READING,
     ),
     option(
-        "--delimiter",
-        metavar="CHARACTER",
-        help="What separates the values of a text file: a character, or tab.",
-        show_default="found in the first line",
-        heading=_READING,
-    ),
-    option(
         "--encoding",
         metavar="NAME",
         help="Encoding of a text file, such as latin-1.",

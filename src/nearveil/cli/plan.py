@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -142,7 +143,7 @@ def plan(
     the share of people whom it names. The output is computed from true locations and no guarantee covers it, unless
     --private-epsilon is given. Even then an error message about INPUT can name its rows.
     """
-    goals = {
+    goals: dict[Callable[..., Goal], float | None] = {
         Goal.attacker_error: attacker_error,
         Goal.recall: recall,
         Goal.noise: noise,

@@ -128,13 +128,17 @@ def _defence_arguments(defence: Defence, named: str) -> list[str]:
         return ["--mechanism", named, *strength]
     if defence.release == "paper" or defence.centres_from == "public":
         raise TypeError("a plan recommends only the sound releases of DPRS")
-    noise = {"noise": "gaussian"} if defence.noise == "gaussian" else {}
-    fit_epsilon = f"{defence.fit_epsilon:g}"
-    fit = {"fit_method": defence.centres_from, "fit_epsilon": fit_epsilon, "centres": f"{defence.centres}"}
-    return [*strength, *_set(release=str(defence.release), **noise, **fit)]
+    params = {
+        "release": defence.release,
+        **({"noise": "gaussian"} if defence.noise == "gaussian" else {}),
+        "fit_method": defence.centres_from,
+        "fit_epsilon": f"{defence.fit_epsilon:g}",
+        "centres": f"{defence.centres}",
+    }
+    return [*strength, *_set(**params)]
 
 
-def _set(**parameters: str) -> list[str]:
+def _set(**parameters: object) -> list[str]:
     return [word for name, value in parameters.items() for word in ("--set", f"{name}={value}")]
 
 
