@@ -98,7 +98,8 @@ def fit_and_people(mechanism: DPRS | HideAmong) -> str:
     plan = mechanism.fit_plan
     rounds = f", rounds: {plan.rounds}" if plan.method == "pic" else ""
     return (
-        f"the fit of dprs by {plan.method} (centres: {plan.centres}{rounds}; change with --centres and --rounds), on "
+        f"the fit of dprs by {plan.method} (centres: {plan.centres}{rounds}; change with --set centres=N and "
+        "--set rounds=N), on "
         f"{PEOPLE_PER_CENTRE * (plan.centres or 0)} made-up people with and without one more: "
         f"{VIEWS['answers']} and {VIEWS['centres']}"
     )

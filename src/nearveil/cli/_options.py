@@ -1,154 +1,53 @@
-"""Options that several commands share, and the functions that read their values."""
+"""Options that several commands share, each declared once as a decorator, and the functions that read their values."""
 
 from __future__ import annotations
 
-import inspect
 import re
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Any
 
-import typer
+import click
 
+from nearveil.cli._command import Function, option
 from nearveil.errors import BadRowError, DataError, UsageError
-from nearveil.io.atomic import read_text
 from nearveil.io.people import People, ReadOptions
 from nearveil.mechanisms.cells import Cells
-from nearveil.mechanisms.intervals import Intervals, intervals_from_json
+from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Ledger
 from nearveil.region import DEFAULT_REGION, Region, parse_region
-from nearveil.release.protect import Engine
 from nearveil.types import FloatArray
 
-
-class ScalingName(StrEnum):
-    """How the square is scaled."""
-
-    ISOTROPIC = "isotropic"
-    PER_AXIS = "per-axis"
-
-
-class NoiseName(StrEnum):
-    """Noise confined to an interval."""
-
-    LAPLACE = "laplace"
-    GAUSSIAN = "gaussian"
-
-
-class FitMethodName(StrEnum):
-    """Ways to build intervals."""
-
-    PIC = "pic"
-    PRIVATE_GRID = "private-grid"
-
+FILE = click.Path(path_type=Path)
 
 _REGION_HELP = "Public region: a name, south,west,north,east in degrees, or a GeoJSON file."
-RegionOption = Annotated[
-    str | None,
-    typer.Option(
-        help=_REGION_HELP,
-        metavar="REGION",
-        show_default=f"region of the --intervals or --cells file, or {DEFAULT_REGION}",
-    ),
-]
+region_option = option(
+    "--region",
+    metavar="REGION",
+    help=_REGION_HELP,
+    show_default=f"region of the --intervals or --cells file, or {DEFAULT_REGION}",
+)
 # For commands without --intervals and --cells.
-OwnRegionOption = Annotated[str | None, typer.Option(help=_REGION_HELP, metavar="REGION", show_default=DEFAULT_REGION)]
-ScalingOption = Annotated[
-    ScalingName | None,
-    typer.Option(
-        help="Map the region to the square with one scale for both axes, or with one for each axis (as in the paper).",
-        show_default="isotropic",
-    ),
-]
-DropOption = Annotated[list[str] | None, typer.Option(help="Leave out this column; may be repeated.", metavar="COLUMN")]
-PersonOption = Annotated[
-    str | None,
-    typer.Option(help="Column with the id of the person; then one row per person is allowed.", metavar="COLUMN"),
-]
-PerRowOption = Annotated[
-    bool,
-    typer.Option("--per-row", help="Allow several rows per person; the privacy losses of a person's rows add up."),
-]
-KeepOrderOption = Annotated[
-    bool,
-    typer.Option(
-        "--keep-order",
-        help="Keep the order of the rows, which can reveal locations; by default the rows are shuffled.",
-    ),
-]
-TrueFiguresOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="Write statistics of the true locations (displacement, rows clipped) to this file; do not publish it.",
-        metavar="FILE",
-    ),
-]
-CentresOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Number of intervals.",
-        show_default="one per 20 people, between 2 and 800, from a noisy count",
-        metavar="M",
-        rich_help_panel="Mechanism",
-    ),
-]
-RoundsOption = Annotated[
-    int | None,
-    typer.Option(help="pic: number of rounds of private k-means.", show_default="12", rich_help_panel="Mechanism"),
-]
-GammaOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Radius of an interval as a fraction of the distance to the nearest other centre.",
-        show_default="0.5",
-        rich_help_panel="Mechanism",
-    ),
-]
-FitMethodOption = Annotated[
-    FitMethodName | None,
-    typer.Option(
-        help="Algorithm that finds the intervals: a noisy grid, or the paper's PIC.",
-        show_default="private-grid; pic with --release paper",
-        rich_help_panel="Mechanism",
-    ),
-]
-PopulationOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Number of people, if it is public; replaces the noisy count that sets the number of intervals. With "
-        "--density, counts are scaled to it.",
-        metavar="N",
-        rich_help_panel="Mechanism",
-    ),
-]
-DeltaOption = Annotated[
-    float | None,
-    typer.Option(help="Delta of the guarantee, if it has one.", show_default="1e-5", rich_help_panel="Mechanism"),
-]
-SeedOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Make the result repeatable. For experiments only: a seeded result protects nobody.", metavar="N"
-    ),
-]
-
-
-class CardName(StrEnum):
-    """How much of a guarantee is printed."""
-
-    SHORT = "short"
-    FULL = "full"
-
-
-CardOption = Annotated[CardName, typer.Option(help="Print a short or the full description of the guarantee.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")]
+own_region_option = option("--region", metavar="REGION", help=_REGION_HELP, show_default=DEFAULT_REGION)
+seed_option = option(
+    "--seed",
+    type=int,
+    metavar="N",
+    help="Make the result repeatable. For experiments only: a seeded result protects nobody.",
+)
+cores_option = option("--cores", type=click.IntRange(min=1), help="Number of processes.", show_default="all cores")
+data_dir_option = option(
+    "--data-dir",
+    type=FILE,
+    metavar="FOLDER",
+    help="Folder with the check-ins of brightkite and gowalla.",
+    show_default="NEARVEIL_DATA_DIR, then the cache folder",
+)
+json_option = option("--json", is_flag=True, help="Print one JSON object instead of text.")
+force_option = option("--force", is_flag=True, help="Replace the output file if it exists.")
 
 
 def numbers(text: str, option: str) -> list[int]:
@@ -165,66 +64,45 @@ def numbers(text: str, option: str) -> list[int]:
         raise UsageError(f"{option} takes whole numbers such as 10 or 10,30,50") from None
 
 
-def chosen_region(region: str | None, scaling: ScalingName | None, learned: Intervals | Cells | None) -> Region:
+def chosen_region(region: str | None, learned: Intervals | Cells | None = None) -> Region:
     """Return the region of ``--region``, of the intervals or cells given, or the default."""
     if learned is None:
-        name = DEFAULT_REGION if region is None else region
-        return parse_region(name, (scaling or ScalingName.ISOTROPIC).value)
-    file = "--cells" if isinstance(learned, Cells) else "--intervals"
-    if scaling is not None and scaling.value != learned.region.scaling:
-        raise UsageError(f"--scaling differs from that of the {file} file; leave it out, or fit again")
-    if region is not None:
-        asked = parse_region(region, learned.region.scaling)
-        if not asked.same_edges(learned.region):
-            raise UsageError(f"--region differs from that of the {file} file; leave it out, or fit again")
+        return parse_region(DEFAULT_REGION if region is None else region)
+    if region is not None and not parse_region(region, learned.region.scaling).same_edges(learned.region):
+        file = "--cells" if isinstance(learned, Cells) else "--intervals"
+        raise UsageError(f"--region differs from that of the {file} file; leave it out, or fit again")
     return learned.region
 
 
-def read_intervals(path: Path | None) -> Intervals | None:
-    """Read an intervals file, if one is named."""
-    if path is None:
-        return None
-    return intervals_from_json(read_text(path, "intervals"))
+def is_same_file(path: str | Path, other: str | Path | None) -> bool:
+    """Whether two paths name one file, perhaps by a second name of it."""
+    if other is None:
+        return False
+    first, second = Path(path), Path(other)
+    return first.resolve() == second.resolve() or (first.exists() and second.exists() and first.samefile(second))
 
 
-def places_in_region(people: People, region: Region, *, clip: bool) -> FloatArray:
+def locations_in_region(people: People, region: Region, *, clip: bool) -> FloatArray:
     """Return people's locations, checked against the region or clipped to it."""
     return region.clip(people.points) if clip else region.check(people.points)
 
 
-def takes_options(
-    parameter: str, declared: Callable[..., None], build: Callable[..., Any]
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that replaces one parameter of a command by options that several commands share.
+def options_as(
+    parameter: str, options: Sequence[Callable[[Function], Function]], build: Callable[..., Any]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds options to a command, which gets what ``build`` makes of their values."""
 
-    Typer reads options from a function's signature, so the signature is assembled here.
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        before = len(getattr(function, "__click_params__", ()))
 
-    Parameters
-    ----------
-    parameter : str
-        Of the command: gets what ``build`` returns.
-    declared : callable
-        Declares the options by its signature.
-    build : callable
-        Makes one value of them.
-    """
+        @wraps(function)
+        def run(**given: Any) -> Any:
+            return function(**{parameter: build(**{name: given.pop(name) for name in names})}, **given)
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own, options = inspect.signature(command).parameters, inspect.signature(declared).parameters
-        parameters: list[inspect.Parameter] = []
-        for name, each in own.items():
-            parameters += options.values() if name == parameter else [each]
-        hints = {**get_type_hints(command, include_extras=True), **get_type_hints(declared, include_extras=True)}
-
-        def run(**given: Any) -> None:
-            values = {name: given.pop(name) for name in options}
-            command(**given, **{parameter: build(**values)})
-
-        run.__name__, run.__doc__ = command.__name__, command.__doc__
-        run.__annotations__ = {each.name: hints[each.name] for each in parameters} | {"return": None}
-        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [each.replace(annotation=hints[each.name]) for each in parameters]
-        )
+        declared: Any = run
+        for each in reversed(options):
+            declared = each(declared)
+        names = [each.name for each in declared.__click_params__[before:]]
         return run
 
     return decorate
@@ -234,79 +112,45 @@ def takes_options(
 
 
 PEOPLE_FILE = "CSV, TSV, GeoJSON or Parquet file of true locations; - for standard input."
-_READING = "Reading people"
-
-
-def _reading(
-    *,
-    latitude: Annotated[
-        str | None,
-        typer.Option(
-            help="Name of the latitude column; with --crs, of the northing.", metavar="COLUMN", rich_help_panel=_READING
-        ),
-    ] = None,
-    longitude: Annotated[
-        str | None,
-        typer.Option(
-            help="Name of the longitude column; with --crs, of the easting.", metavar="COLUMN", rich_help_panel=_READING
-        ),
-    ] = None,
-    location: Annotated[
-        str | None,
-        typer.Option(
-            help="Name of a column that holds both, as 'POINT (longitude latitude)' or 'latitude, longitude'.",
-            metavar="COLUMN",
-            rich_help_panel=_READING,
-        ),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            help="Names of all columns, for a text file without a header line, such as id,latitude,longitude.",
-            metavar="NAME,NAME,…",
-            rich_help_panel=_READING,
-        ),
-    ] = None,
-    crs: Annotated[
-        str | None,
-        typer.Option(
-            help="Reference system of the coordinates, such as EPSG:25833; locations are published in the same.",
-            metavar="EPSG:N",
-            show_default="WGS84 degrees",
-            rich_help_panel=_READING,
-        ),
-    ] = None,
-    delimiter: Annotated[
-        str | None,
-        typer.Option(
-            help="What separates the values of a text file: a character, or tab.",
-            metavar="CHARACTER",
-            show_default="found in the first line",
-            rich_help_panel=_READING,
-        ),
-    ] = None,
-    encoding: Annotated[
-        str | None,
-        typer.Option(
-            help="Encoding of a text file, such as latin-1.",
-            metavar="NAME",
-            show_default="utf-8",
-            rich_help_panel=_READING,
-        ),
-    ] = None,
-    skip_bad: Annotated[
-        Path | None,
-        typer.Option(
-            help="Leave out rows that cannot be used, and write them to this file, which holds true locations.",
-            metavar="FILE",
-            rich_help_panel=_READING,
-        ),
-    ] = None,
-    clip: Annotated[
-        bool, typer.Option("--clip", help="Move people outside the region to its edge.", rich_help_panel=_READING)
-    ] = False,
-) -> None:
-    """Declare the options of reading; only the signature is used."""
+_READING = "Reading INPUT"
+_READING_OPTIONS = (
+    option("--latitude", metavar="COLUMN", help="Latitude column; with --crs, the northing.", heading=_READING),
+    option("--longitude", metavar="COLUMN", help="Longitude column; with --crs, the easting.", heading=_READING),
+    option(
+        "--location",
+        metavar="COLUMN",
+        help="Column that holds both, as 'POINT (longitude latitude)' or 'latitude, longitude'.",
+        heading=_READING,
+    ),
+    option(
+        "--columns",
+        metavar="NAME,NAME,…",
+        help="Names of all columns, for a text file without a header line.",
+        heading=_READING,
+    ),
+    option(
+        "--crs",
+        metavar="EPSG:N",
+        help="Reference system of the coordinates; locations are published in the same.",
+        show_default="WGS84 degrees",
+        heading=_READING,
+    ),
+    option(
+        "--encoding",
+        metavar="NAME",
+        help="Encoding of a text file, such as latin-1.",
+        show_default="utf-8",
+        heading=_READING,
+    ),
+    option(
+        "--skip-bad",
+        type=FILE,
+        metavar="FILE",
+        help="Leave out rows that cannot be used, and write them to this file, which holds true locations.",
+        heading=_READING,
+    ),
+    option("--clip", is_flag=True, help="Move people outside the region to its edge.", heading=_READING),
+)
 
 
 def _read_options(*, columns: str | None, **given: Any) -> ReadOptions:
@@ -316,138 +160,44 @@ def _read_options(*, columns: str | None, **given: Any) -> ReadOptions:
     return ReadOptions(columns=names, **given)
 
 
-def takes_reading(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace a command's parameter ``reading`` by the options for reading people; it gets a `ReadOptions`."""
+def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for reading people; the command gets a `ReadOptions` as ``reading``."""
 
     @wraps(command)
-    def naming_the_way_out(*, reading: ReadOptions, **given: Any) -> None:
+    def naming_the_way_out(*, reading: ReadOptions, **given: Any) -> Any:
         try:
-            command(reading=reading, **given)
+            return command(reading=reading, **given)
         except BadRowError as error:
             if reading.skip_bad is not None:
                 raise
             raise DataError(f"{error}, or leave such rows out with --skip-bad FILE") from None
 
-    return takes_options("reading", _reading, _read_options)(naming_the_way_out)
+    return options_as("reading", _READING_OPTIONS, _read_options)(naming_the_way_out)
 
 
-# Options for the engine, local or Spark.
-
-
-_PANEL = "Spark engine"
-
-
-class EngineName(StrEnum):
-    """Engines that can run a release."""
-
-    LOCAL = "local"
-    SPARK = "spark"
-
-
-EngineOption = Annotated[
-    EngineName,
-    typer.Option(help="Run on this machine, or on Spark, which reads and writes every path that Spark supports."),
-]
-KeyOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Column with a different value in every row; required.", metavar="COLUMN", rich_help_panel=_PANEL
-    ),
-]
-InputFormatOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Format of the input, as Spark names it.", show_default="from its extension", rich_help_panel=_PANEL
-    ),
-]
-OutputFormatOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Format of the output, as Spark names it, such as delta.",
-        show_default="from its extension, or parquet",
-        rich_help_panel=_PANEL,
-    ),
-]
-PartitionByOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Partition the output by this column; may be repeated.", metavar="COLUMN", rich_help_panel=_PANEL
-    ),
-]
-SparkConfOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Spark setting, such as spark.master=spark://host:7077; may be repeated.",
-        metavar="NAME=VALUE",
-        rich_help_panel=_PANEL,
-    ),
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkOptions:
-    """The options of the Spark engine."""
-
-    key: str | None
-    input_format: str | None
-    output_format: str | None
-    partition_by: Sequence[str] | None
-    spark_conf: Sequence[str] | None
-
-    def check(self, engine: EngineName, seed: int | None, *, keep_order: bool) -> None:
-        """Refuse options that the engine does not support, and Spark without a key."""
-        if engine is EngineName.SPARK and self.key is None:
-            raise UsageError("the Spark engine needs --key: a column with a different value in every row")
-        if engine is EngineName.SPARK and seed is not None:
-            raise UsageError("the Spark engine does not support --seed; leave it out")
-        if engine is EngineName.SPARK and keep_order:
-            raise UsageError("the Spark engine always writes rows in random order; leave --keep-order out")
-        if engine is EngineName.LOCAL:
-            for name in self.__slots__:
-                if getattr(self, name):
-                    raise UsageError(f"--{name.replace('_', '-')} is for the Spark engine; add --engine spark")
-
-    def engine(self) -> Engine:
-        """Return the Spark engine; Spark is imported only here."""
-        from nearveil.release.spark.api import SparkEngine  # noqa: PLC0415
-
-        return SparkEngine(
-            key=str(self.key),
-            input_format=self.input_format,
-            output_format=self.output_format,
-            partition_by=tuple(self.partition_by or ()),
-            settings=self.settings,
-            # Spark shows its own progress bar: only Spark knows the stages.
-            show_progress=sys.stderr.isatty(),
-        )
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """Spark settings by name."""
-        pairs = [text.partition("=") for text in self.spark_conf or ()]
-        if not all(name.startswith("spark.") and value for name, _, value in pairs):
-            raise UsageError("--spark-conf takes a setting and its value, such as spark.master=spark://host:7077")
-        return {name.strip(): value.strip() for name, _, value in pairs}
+person_option = option(
+    "--person", metavar="COLUMN", help="Column with the id of the person; then one row per person is allowed."
+)
+per_row_option = option(
+    "--per-row", is_flag=True, help="Allow several rows per person; the privacy losses of a person's rows add up."
+)
 
 
 # Options that charge a release to a ledger of privacy budgets.
 
 
-LedgerOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="Ledger of privacy budgets: every person is charged before publication. Needs --person and --budget.",
-        metavar="FILE",
-    ),
-]
-BudgetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Privacy budget of each person for any period of this length, such as metric:0.02/30d, elastic:6/30d or "
-        "central:4/365d; may be repeated.",
-        metavar="NOTION:EPSILON[,DELTA]/TIME",
-    ),
-]
+ledger_option = option(
+    "--ledger",
+    type=FILE,
+    metavar="FILE",
+    help="Ledger of privacy budgets: every person is charged before publication. Needs --person and --budget.",
+)
+budget_option = option(
+    "--budget",
+    multiple=True,
+    metavar="NOTION:EPSILON[,DELTA]/TIME",
+    help="Privacy budget of each person for any period of this length, such as metric:0.02/30d; may be repeated.",
+)
 
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
 _NUMBER = r"([0-9.]+(?:[eE][-+]?[0-9]+)?)"
@@ -479,7 +229,7 @@ delta = 1e-09 per metre.
     return Budget(notion=Notion(match[1]), epsilon=epsilon, delta=delta, window=window)
 
 
-def open_ledger(path: Path | None, budgets: list[str] | None, read: ReadOptions, seed: int | None) -> Ledger | None:
+def open_ledger(path: Path | None, budgets: Sequence[str], read: ReadOptions, seed: int | None) -> Ledger | None:
     """Open the ledger that a release or a fit is charged to, if one is named."""
     if path is None:
         if budgets:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from nearveil.io.atomic import replacing
 
 if TYPE_CHECKING:
     from nearveil.types import Progress as ProgressCallback
+
+
+FULL_CARD = "nearveil guarantee FILE --card full, with the output of --json"
+"""Where a card that a command prints says that the full one is."""
 
 
 def say(text: str) -> None:
@@ -32,12 +39,42 @@ def say_json(document: dict[str, Any] | list[dict[str, Any]]) -> None:
 
 def warn(text: str) -> None:
     """Print a warning."""
-    print(f"warning: {text}", file=sys.stderr)
+    print(f"warning: {with_options(text)}", file=sys.stderr)
 
 
 def complain(text: str) -> None:
     """Print an error."""
-    print(f"error: {text}", file=sys.stderr)
+    print(f"error: {with_options(text)}", file=sys.stderr)
+
+
+# A parameter of Python in a message, such as region=, skip_bad=FILE, per_row=True or noise_m=500.
+_PARAMETER = re.compile(r"(?<![\w.-])(?<!--set )([a-z][a-z0-9_]*)=([\w…+/-]*(?:[.,:][\w…+/-]+)*)")
+SETTABLE = "nearveil.settable"
+"""Where a command notes which parameters its ``--set`` takes."""
+
+
+def with_options(message: str) -> str:
+    """Replace the parameters of Python that a message names by the options of the command that runs.
+
+    A message that is raised below the command line says ``noise_m=500``; here it becomes ``--noise 500m``. Parameters
+    of a mechanism that have no option of their own go with ``--set``. Others stay as they are.
+    """
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return message
+    options = {each.name: each for each in context.command.params if isinstance(each, click.Option)}
+
+    def replaced(found: re.Match[str]) -> str:
+        name, value = found[1], found[2]
+        option = options.get(name)
+        if option is not None:
+            if option.is_flag or not value:
+                return option.opts[0]
+            unit = "m" if name.endswith("_m") and value.replace(".", "").isdigit() else ""
+            return f"{option.opts[0]} {value}{unit}"
+        return f"--set {name}={value or 'VALUE'}" if name in context.meta.get(SETTABLE, ()) else found[0]
+
+    return _PARAMETER.sub(replaced, message)
 
 
 # Progress on a terminal: what is done, how much of it, the time elapsed and about how much is left. rich is imported

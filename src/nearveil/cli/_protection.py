@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nearveil.cli._options import (
+from nearveil.cli._old_options import (
     CentresOption,
     DeltaOption,
     FitMethodName,

@@ -11,7 +11,7 @@ from nearveil.attacks.answers import EXAMPLES, Answers
 from nearveil.attacks.oracle import OracleError
 from nearveil.attacks.policies import PRESETS, AnswerPolicy, Preset, preset_named
 from nearveil.attacks.registry import ATTACKS, attack_class, attacks_for
-from nearveil.cli._options import (
+from nearveil.cli._old_options import (
     ForceOption,
     RegionOption,
     ScalingOption,

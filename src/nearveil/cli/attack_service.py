@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli._options import (
+from nearveil.cli._old_options import (
     numbers,
 )
 from nearveil.cli._output import progress_bar, say, say_json, warn

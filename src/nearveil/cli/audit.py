@@ -7,13 +7,12 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
-import typer
+import click
 
 from nearveil.audit.auditor import (
     DEFAULT_CONFIDENCE,
@@ -45,21 +44,10 @@ from nearveil.cli._audit_text import (
     report_document,
     report_text,
 )
-from nearveil.cli._options import (
-    FitMethodName,
-    ForceOption,
-    JsonOption,
-    RegionOption,
-    ScalingOption,
-    chosen_region,
-)
+from nearveil.cli._command import command, option
+from nearveil.cli._mechanism import MechanismChoice, flag_of, mechanism_options
+from nearveil.cli._options import FILE, chosen_region, force_option, json_option, region_option
 from nearveil.cli._output import complain, note, progress_bar, say, say_json, warn
-from nearveil.cli._protection import (
-    ProtectionOptions,
-    ReleaseName,
-    build_mechanism,
-    takes_protection,
-)
 from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, NearveilError, UsageError, require_package
 from nearveil.io.atomic import check_output, read_text, replacing
@@ -73,113 +61,7 @@ from nearveil.region import Region
 
 _LEAST_CONFIDENCE, _MOST_CONFIDENCE = 0.95, 1 - 1e-9
 # Few centres, so that one person has a visible effect; one round, so that thousands of fits take seconds.
-_FIT_CENTRES, _FIT_ROUNDS = 2, 1
-
-
-class StageName(StrEnum):
-    """Stages of a mechanism that can be audited."""
-
-    RELEASE = "release"
-    FIT = "fit"
-
-
-ClaimOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Claim to test: the mechanism's own, the paper's, a JSON file, or text such as local:1, interval:1, "
-        "metric:0.004/m, metric:4/km, metric:4/km+2 (with an offset), elastic:1.5 (per step between cells); a delta "
-        "may follow, as in local:1:1e-6.",
-        metavar="own|paper|FILE|TEXT",
-        show_default="own",
-        rich_help_panel="Audit",
-    ),
-]
-CallableOption = Annotated[
-    str | None,
-    typer.Option(
-        "--callable",
-        help="Python function to audit: from points in degrees and a random generator to points.",
-        metavar="package.module:NAME|FILE.py:NAME",
-        rich_help_panel="Your own function or program",
-    ),
-]
-CommandOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Program to audit: reads latitude,longitude rows as CSV, and writes one row for each.",
-        metavar='"PROGRAM {input} {output}"',
-        rich_help_panel="Your own function or program",
-    ),
-]
-TimeoutOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Time limit of one call, in seconds.", show_default="60", rich_help_panel="Your own function or program"
-    ),
-]
-StageOption = Annotated[
-    StageName,
-    typer.Option(
-        help="Audit the release of locations, or the fit of the intervals of dprs or of the cells of hide-among.",
-        rich_help_panel="Audit",
-    ),
-]
-SamplesOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Total number of outputs to draw, at least 2,000; with --stage fit, number of fits.",
-        show_default="2,000,000; 400,000 with --callable or --command; 40,000 fits",
-        metavar="N",
-        min=1,
-        rich_help_panel="Audit",
-    ),
-]
-ConfidenceOption = Annotated[
-    float,
-    typer.Option(
-        help="Confidence of the verdict: a true claim is called violated with probability at most 1 minus this.",
-        rich_help_panel="Audit",
-    ),
-]
-AuditSeedOption = Annotated[
-    int | None,
-    typer.Option(help="Make the audit repeatable.", show_default="random", metavar="N", min=0, rich_help_panel="Audit"),
-]
-PlaceOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--place",
-        help="Also try pairs around this location, and do not search the region; may be repeated. It is written to the "
-        "witness: use a made-up location.",
-        metavar="LAT,LON",
-        show_default="a search over the region",
-        rich_help_panel="Audit",
-    ),
-]
-CheckOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="Check a saved witness on fresh samples instead of auditing.",
-        metavar="WITNESS.json",
-        rich_help_panel="Audit",
-    ),
-]
-WitnessOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="Write the pair and the event that were counted, for --check.",
-        metavar="FILE.json",
-        rich_help_panel="Output",
-    ),
-]
-PictureOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="Draw the outputs of the two locations and the event that was counted.",
-        metavar="FILE.png",
-        rich_help_panel="Output",
-    ),
-]
+_FIT_CENTRES, _FIT_ROUNDS = "2", 1
 
 
 # Exit codes: one for each verdict, and others for everything else.
@@ -195,7 +77,7 @@ def exit_with(verdict: Verdict) -> NoReturn:
     # An error of printing must occur here, and not at exit, when the exit code can no longer change.
     if sys.stdout is not None:
         sys.stdout.flush()
-    raise typer.Exit(EXIT_CODES[verdict])
+    raise click.exceptions.Exit(EXIT_CODES[verdict])
 
 
 def only_verdicts(command: Callable[..., None]) -> Callable[..., None]:
@@ -203,7 +85,7 @@ def only_verdicts(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**options: Any) -> None:
-        raise typer.Exit(_exit_code(lambda: command(**options)))
+        raise click.exceptions.Exit(_exit_code(lambda: command(**options)))
 
     return run
 
@@ -211,7 +93,7 @@ def only_verdicts(command: Callable[..., None]) -> Callable[..., None]:
 def _exit_code(work: Callable[[], None]) -> int:
     try:
         work()
-    except typer.Exit as verdict:
+    except click.exceptions.Exit as verdict:
         return verdict.exit_code
     except UsageError as error:
         return _complained(str(error), WRONG_USAGE)
@@ -251,28 +133,116 @@ def _discard_output(stream: TextIO) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+_AUDIT, _YOURS, _OUTPUT = "Audit", "Your own function or program", "Output"
+
+
+@command()
 @only_verdicts
-@takes_protection
+@option(
+    "--claim",
+    metavar="own|paper|FILE|TEXT",
+    help="Claim to test: the mechanism's own, the paper's, a JSON file, or text such as local:1, interval:1, "
+    "metric:0.004/m, metric:4/km, metric:4/km+2 (with an offset), elastic:1.5 (per step between cells); a delta may "
+    "follow, as in local:1:1e-6.",
+    show_default="own",
+    heading=_AUDIT,
+)
+@option(
+    "--stage",
+    type=click.Choice(["release", "fit"]),
+    default="release",
+    help="Audit the release of locations, or the fit of the intervals of dprs or of the cells of hide-among.",
+    heading=_AUDIT,
+)
+@option(
+    "--samples",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Total number of outputs to draw, at least 2,000; with --stage fit, number of fits.",
+    show_default="2,000,000; 400,000 with --callable or --command; 40,000 fits",
+    heading=_AUDIT,
+)
+@option(
+    "--confidence",
+    type=float,
+    default=DEFAULT_CONFIDENCE,
+    help="Confidence of the verdict: a true claim is called violated with probability at most 1 minus this.",
+    heading=_AUDIT,
+)
+@option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Make the audit repeatable.",
+    show_default="random",
+    heading=_AUDIT,
+)
+@option(
+    "--place",
+    multiple=True,
+    metavar="LAT,LON",
+    help="Also try pairs around this location, and do not search the region; may be repeated. It is written to the "
+    "witness: use a made-up location.",
+    heading=_AUDIT,
+)
+@option(
+    "--check",
+    type=FILE,
+    metavar="WITNESS.json",
+    help="Check a saved witness on fresh samples instead of auditing.",
+    heading=_AUDIT,
+)
+@region_option
+@mechanism_options
+@option(
+    "--callable",
+    "function",
+    metavar="package.module:NAME|FILE.py:NAME",
+    help="Python function to audit: from points in degrees and a random generator to points.",
+    heading=_YOURS,
+)
+@option(
+    "--command",
+    "program",
+    metavar='"PROGRAM {input} {output}"',
+    help="Program to audit: reads latitude,longitude rows as CSV, and writes one row for each.",
+    heading=_YOURS,
+)
+@option("--timeout", type=float, help="Time limit of one call, in seconds.", show_default="60", heading=_YOURS)
+@option(
+    "--witness",
+    type=FILE,
+    metavar="FILE.json",
+    help="Write the pair and the event that were counted, for --check.",
+    heading=_OUTPUT,
+)
+@option(
+    "--picture",
+    type=FILE,
+    metavar="FILE.png",
+    help="Draw the outputs of the two locations and the event that was counted.",
+    heading=_OUTPUT,
+)
+@json_option
+@force_option
 def audit(
     *,
-    claim: ClaimOption = None,
-    stage: StageOption = StageName.RELEASE,
-    samples: SamplesOption = None,
-    confidence: ConfidenceOption = DEFAULT_CONFIDENCE,
-    seed: AuditSeedOption = None,
-    place: PlaceOption = None,
-    check: CheckOption = None,
-    region: RegionOption = None,
-    protection: ProtectionOptions,
-    scaling: ScalingOption = None,
-    function: CallableOption = None,
-    command: CommandOption = None,
-    timeout: TimeoutOption = None,
-    adapter: Annotated[str | None, typer.Option(hidden=True)] = None,
-    witness: WitnessOption = None,
-    picture: PictureOption = None,
-    json: JsonOption = False,
-    force: ForceOption = False,
+    claim: str | None,
+    stage: str,
+    samples: int | None,
+    confidence: float,
+    seed: int | None,
+    place: tuple[str, ...],
+    check: Path | None,
+    region: str | None,
+    mechanism: MechanismChoice,
+    function: str | None,
+    program: str | None,
+    timeout: float | None,
+    witness: Path | None,
+    picture: Path | None,
+    json: bool,
+    force: bool,
 ) -> None:
     """Test the privacy claim of a mechanism: search for two locations between which it loses more.
 
@@ -280,45 +250,40 @@ def audit(
     codes: 0 consistent (no violation found, which is not a proof), 1 violated, 2 wrong usage, 3 inconclusive, 4 failure
     without a verdict.
     """
-    if adapter is not None:
-        raise UsageError(
-            "an audit tests a mechanism, and an adapter asks a service: use 'nearveil attack --adapter', or audit what "
-            "adds the noise with --callable or --command"
-        )
     if not _LEAST_CONFIDENCE <= confidence <= _MOST_CONFIDENCE:
         raise UsageError("--confidence must be between 0.95 and 1 - 1e-9")
     files = _OutputFiles(witness=witness, picture=picture, force=force)
-    external = _External(function, command, timeout)
+    external = _External(function, program, timeout)
     effort = _Effort(samples=samples, confidence=confidence, seed=seed, as_json=json)
     if check is not None:
         # An elastic claim about somebody else's mechanism counts steps between cells. The witness only names them.
-        others = replace(protection, cells=None, cells_file=None) if external.is_given else protection
-        if others.is_more_than_a_name or any((region, scaling, claim, place, stage is not StageName.RELEASE)):
+        others = mechanism.parameters.keys() - ({"cells"} if external.is_given else set())
+        if others or region is not None or claim is not None or place or stage != "release":
             raise UsageError(
                 "--check reads mechanism, region, claim and locations from the witness; leave these options out"
             )
-        exit_with(_check(check, external, protection, effort, files))
-    if place and stage is StageName.FIT:
+        exit_with(_check(check, external, mechanism, effort, files))
+    if place and stage == "fit":
         raise UsageError("--place is for --stage release, because a fit uses all locations; leave it out")
-    box = chosen_region(region, scaling, protection.learned)
-    external.refuse_options_of_ours(protection)
-    if stage is StageName.FIT:
-        exit_with(_audit_fit(protection, box, claim, external, effort, files))
-    exit_with(_audit_release(protection, box, claim, _read_places(place or (), box), external, effort, files))
+    box = chosen_region(region, mechanism.learned)
+    external.refuse_options_of_ours(mechanism)
+    if stage == "fit":
+        exit_with(_audit_fit(mechanism, box, claim, external, effort, files))
+    exit_with(_audit_release(mechanism, box, claim, _read_places(place, box), external, effort, files))
 
 
 def _audit_release(
-    protection: ProtectionOptions, box: Region, text: str | None, places: tuple[Place, ...], external: _External,
+    chosen: MechanismChoice, box: Region, text: str | None, places: tuple[Place, ...], external: _External,
     effort: _Effort, files: _OutputFiles,
 ) -> Verdict:  # fmt: skip
     claim = _read_claim(text)
     if external.is_given:
         subject: Subject = external.subject(box)
-        intervals, cells = protection.intervals, protection.cells
-        audited = f"{external.function or external.command} in {box}"
+        intervals, cells = chosen.intervals, chosen.cells
+        audited = f"{external.function or external.program} in {box}"
         samples = effort.samples or DEFAULT_EXTERNAL_SAMPLES
     else:
-        built = build_mechanism(protection, box)
+        built = chosen.build(box)
         mechanism = fitted_on_made_up_people(built)
         subject, audited = own_subject(mechanism), _describe(mechanism, text, made_up=built.is_to_be_fitted)
         intervals = mechanism.current_intervals if isinstance(mechanism, DPRS) else None
@@ -351,7 +316,7 @@ def _audit_release(
 
 
 def _audit_fit(
-    protection: ProtectionOptions,
+    chosen: MechanismChoice,
     box: Region,
     text: str | None,
     external: _External,
@@ -361,7 +326,7 @@ def _audit_fit(
     started = time.monotonic()
     if files.picture is not None:
         raise UsageError("--picture is for --stage release, because a fit has no two locations; leave it out")
-    mechanism = _fit_to_audit(protection, box, external)
+    mechanism = _fit_to_audit(chosen, box, external)
     claim = _read_claim(text)
     fits = effort.samples or DEFAULT_FITS
     with progress_bar("fitting", fits) as advance:
@@ -377,18 +342,16 @@ def _audit_fit(
     return report.verdict
 
 
-def _check(
-    path: Path, external: _External, protection: ProtectionOptions, effort: _Effort, files: _OutputFiles
-) -> Verdict:
+def _check(path: Path, external: _External, chosen: MechanismChoice, effort: _Effort, files: _OutputFiles) -> Verdict:
     witness = read_witness(path)
     if files.picture is not None and isinstance(witness, FitWitness):
         raise UsageError("--picture cannot draw this witness, which is about a fit; leave it out")
     check = check_witness(
         witness,
-        mechanism=protection.mechanism,
+        mechanism=chosen.name,
         function=external.function,
-        command=external.command,
-        cells=protection.cells,
+        command=external.program,
+        cells=chosen.cells,
         timeout_s=external.limit_s,
         samples=effort.samples,
         confidence=effort.confidence,
@@ -425,11 +388,11 @@ class _External:
     """The options --callable, --command and --timeout."""
 
     function: str | None
-    command: str | None
+    program: str | None
     timeout_s: float | None
 
     def __post_init__(self) -> None:
-        if self.function is not None and self.command is not None:
+        if self.function is not None and self.program is not None:
             raise UsageError("--callable and --command both name what to audit; give one of them")
         if not self.is_given and self.timeout_s is not None:
             raise UsageError("--timeout is for --callable and --command; leave it out")
@@ -437,26 +400,25 @@ class _External:
     @property
     def is_given(self) -> bool:
         """Whether a function or a command is given."""
-        return self.function is not None or self.command is not None
+        return self.function is not None or self.program is not None
 
     @property
     def limit_s(self) -> float:
         """Time limit of one call, in seconds."""
         return DEFAULT_TIMEOUT_S if self.timeout_s is None else self.timeout_s
 
-    def refuse_options_of_ours(self, protection: ProtectionOptions) -> None:
+    def refuse_options_of_ours(self, chosen: MechanismChoice) -> None:
         """Refuse the parameters of Nearveil's own mechanisms."""
-        for field in fields(protection) if self.is_given else ():
-            # Intervals and cells tell where to search, also in an external mechanism.
-            if not field.name.startswith(("intervals", "cells")) and getattr(protection, field.name) is not None:
-                option = f"--{field.name.replace('_', '-')}"
-                raise UsageError(f"{option} cannot be used with --callable or --command; leave it out")
+        # Intervals and cells tell where to search, also in an external mechanism.
+        ours = ["mechanism"] * (chosen.name is not None) + [*chosen.parameters.keys() - {"intervals", "cells"}]
+        if self.is_given and ours:
+            raise UsageError(f"{flag_of(ours[0])} cannot be used with --callable or --command; leave it out")
 
     def subject(self, region: Region) -> ExternalSubject:
         """Return the function or the command as a subject of the audit."""
         if self.function is not None:
             return ModuleSubject(self.function, region, self.limit_s)
-        return CommandSubject(self.command or "", region, self.limit_s)
+        return CommandSubject(self.program or "", region, self.limit_s)
 
 
 def _read_claim(text: str | None) -> Claim | str | None:
@@ -497,26 +459,25 @@ def _describe(mechanism: Mechanism, claim: str | None, *, made_up: bool) -> str:
     return text
 
 
-def _fit_to_audit(protection: ProtectionOptions, box: Region, external: _External) -> DPRS | HideAmong:
-    if external.is_given or protection.mechanism not in (None, "dprs", "hide-among"):
+def _fit_to_audit(chosen: MechanismChoice, box: Region, external: _External) -> DPRS | HideAmong:
+    if external.is_given or chosen.name not in (None, "dprs", "hide-among"):
         raise UsageError(
             "--stage fit is for dprs and hide-among only, because other mechanisms have no fit; leave it out"
         )
-    if protection.chosen == "hide-among":
-        built = build_mechanism(protection, box)
+    if chosen.chosen == "hide-among":
+        built = chosen.build(box)
         if not isinstance(built, HideAmong):
             raise TypeError("the options of hide-among did not give a HideAmong")
         return built
-    if protection.intervals is not None:
+    if chosen.intervals is not None:
         raise UsageError("the --intervals file is already fitted; leave it out to audit the fit")
-    if protection.least_radius is not None:
-        raise UsageError("--least-radius is applied after the fit and cannot change the verdict; leave it out")
-    by_default = FitMethodName.PIC if protection.chosen_release is ReleaseName.PAPER else FitMethodName.PRIVATE_GRID
-    method = protection.fit_method or by_default
-    rounds = _FIT_ROUNDS if method is FitMethodName.PIC and protection.rounds is None else protection.rounds
-    mechanism = build_mechanism(replace(protection, centres=protection.centres or _FIT_CENTRES, rounds=rounds), box)
+    if "least_radius_m" in chosen.settings:
+        raise UsageError("least_radius_m is applied after the fit and cannot change the verdict; leave it out")
+    mechanism = replace(chosen, name="dprs", settings={"centres": _FIT_CENTRES, **chosen.settings}).build(box)
     if not isinstance(mechanism, DPRS):
         raise TypeError("the options of dprs did not give a DPRS")
+    if mechanism.fit_plan.method == "pic" and "rounds" not in chosen.settings:
+        return mechanism.with_params(rounds=_FIT_ROUNDS)
     return mechanism
 
 

@@ -5,25 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import fill
-from typing import Annotated
-
-import typer
 
 from nearveil.audit.certificate import MechanismCertificate, load_certificate
 from nearveil.audit.certificate import certify as certify_mechanism
-from nearveil.cli._options import (
-    ForceOption,
-    JsonOption,
-    RegionOption,
-    ScalingOption,
-    chosen_region,
-)
+from nearveil.cli._command import command, option
+from nearveil.cli._mechanism import MechanismChoice, mechanism_options
+from nearveil.cli._options import FILE, chosen_region, force_option, json_option, region_option
 from nearveil.cli._output import progress_bar, say, say_json, waiting
-from nearveil.cli._protection import (
-    ProtectionOptions,
-    build_mechanism,
-    takes_protection,
-)
 from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import check_output
@@ -31,36 +19,38 @@ from nearveil.io.atomic import check_output
 _WIDTH = 100
 _REFUTED = (
     "This is the loss within an interval, and the interval is disclosed. The paper's claim for this release, between "
-    "all locations, is false; 'nearveil audit --release paper --claim paper' shows it."
+    "all locations, is false; 'nearveil audit --set release=paper --claim paper' shows it."
 )
 
 
-@takes_protection
+@command()
+@option("--out", type=FILE, metavar="FILE.json", help="Write the certificate here.")
+@option("--check", type=FILE, metavar="FILE.json", help="Check a certificate instead of making one.")
+@region_option
+@mechanism_options
+@json_option
+@force_option
 def certify(
     *,
-    out: Annotated[Path | None, typer.Option(help="Write the certificate here.", metavar="FILE.json")] = None,
-    check: Annotated[
-        Path | None, typer.Option(help="Check a certificate instead of making one.", metavar="FILE.json")
-    ] = None,
-    region: RegionOption = None,
-    protection: ProtectionOptions,
-    scaling: ScalingOption = None,
-    json: JsonOption = False,
-    force: ForceOption = False,
+    out: Path | None,
+    check: Path | None,
+    region: str | None,
+    mechanism: MechanismChoice,
+    json: bool,
+    force: bool,
 ) -> None:
     """Compute the largest privacy loss of a mechanism over all pairs of locations that it protects.
 
     Without --intervals, dprs uses the intervals of a made-up city, and hide-among its cells without --cells.
     """
     if check is not None:
-        if protection.is_more_than_a_name or out is not None or region is not None or scaling is not None:
+        if mechanism.parameters or out is not None or region is not None:
             raise UsageError("--check reads all parameters from the certificate; leave the other options out")
-        _check(check, trusted=protection.mechanism, as_json=json)
+        _check(check, trusted=mechanism.name, as_json=json)
         return
     if out is not None:
         check_output(out, force=force)
-    mechanism = build_mechanism(protection, chosen_region(region, scaling, protection.learned))
-    fitted = fitted_on_made_up_people(mechanism)
+    fitted = fitted_on_made_up_people(mechanism.build(chosen_region(region, mechanism.learned)))
     with waiting("computing the largest loss"):
         found = certify_mechanism(fitted)
     if out is not None:

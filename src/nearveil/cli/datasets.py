@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from nearveil.cli._options import (
-    JsonOption,
-)
+from nearveil.cli._command import group, option
+from nearveil.cli._options import FILE, json_option
 from nearveil.cli._output import say, say_json, waiting
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.experiments.table2 import DatasetStatistics, describe_dataset
@@ -22,34 +19,22 @@ from nearveil.io.datasets import SNAP_FILES, SNAP_URL, Dataset, DatasetName, cac
 from nearveil.io.download import ByteProgress, Fetched, fetch_snap
 from nearveil.report.tables import text_table
 
-datasets_app = typer.Typer(no_args_is_help=False, pretty_exceptions_enable=False)
-
 _GENERATED = (DatasetName.GAUSSIAN, DatasetName.BETA)
+_CHECK_INS = (DatasetName.BRIGHTKITE, DatasetName.GOWALLA)
 
 
-class CheckIns(StrEnum):
-    """Populations that can be fetched."""
-
-    BRIGHTKITE = "brightkite"
-    GOWALLA = "gowalla"
-
-
-@datasets_app.callback(invoke_without_command=True)
-def datasets(
-    context: typer.Context,
-    *,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with the files of check-ins.",
-            show_default="NEARVEIL_DATA_DIR, then the cache folder",
-        ),
-    ] = None,
-    statistics: Annotated[
-        bool, typer.Option("--statistics", help="Also print density and clustering statistics.")
-    ] = False,
-    json: JsonOption = False,
-) -> None:
+@group(invoke_without_command=True)
+@click.pass_context
+@option(
+    "--data-dir",
+    type=FILE,
+    metavar="FOLDER",
+    help="Folder with the files of check-ins.",
+    show_default="NEARVEIL_DATA_DIR, then the cache folder",
+)
+@option("--statistics", is_flag=True, help="Also print density and clustering statistics.")
+@json_option
+def datasets(context: click.Context, *, data_dir: Path | None, statistics: bool, json: bool) -> None:
     """List the four populations of the paper, with their sources and sizes.
 
     'gaussian' and 'beta' are generated. 'brightkite' and 'gowalla' are real check-ins, which 'nearveil datasets fetch'
@@ -70,28 +55,25 @@ def datasets(
         say("\n" + _statistics_table(list(described.values())))
 
 
-@datasets_app.command()
-def fetch(
-    names: Annotated[
-        list[CheckIns] | None,
-        typer.Argument(metavar="brightkite|gowalla", help="Population to download; both by default."),
-    ] = None,
-    *,
-    to: Annotated[
-        Path | None, typer.Option(help="Folder for the files.", metavar="FOLDER", show_default="the cache folder")
-    ] = None,
-    base_url: Annotated[str, typer.Option("--from", help="Address of SNAP or of a mirror.", metavar="URL")] = SNAP_URL,
-    sha256: Annotated[
-        str | None, typer.Option(help="Expected SHA-256 of the file, if you know it.", metavar="HEX")
-    ] = None,
-) -> None:
+@datasets.command()
+@click.argument(
+    "names",
+    nargs=-1,
+    type=click.Choice([name.value for name in _CHECK_INS]),
+    metavar="[brightkite|gowalla]...",
+    help="Population to download; both by default.",
+)
+@option("--to", type=FILE, metavar="FOLDER", help="Folder for the files.", show_default="the cache folder")
+@option("--from", "base_url", default=SNAP_URL, metavar="URL", help="Address of SNAP or of a mirror.")
+@option("--sha256", metavar="HEX", help="Expected SHA-256 of the file, if you know it.")
+def fetch(names: tuple[str, ...], *, to: Path | None, base_url: str, sha256: str | None) -> None:
     """Download SNAP's original files of check-ins (60 MB and 105 MB), and verify them.
 
     An interrupted download is resumed. SNAP publishes no checksums. The file of gowalla must have the checksum that
     several public projects state. No checksum is known for brightkite: gzip's own checksum must be right and the
     number of check-ins close to SNAP's; the SHA-256 is recorded beside the file, and later downloads must match it.
     """
-    wanted = list(dict.fromkeys(names or CheckIns))
+    wanted = list(dict.fromkeys(map(DatasetName, names))) or _CHECK_INS
     if sha256 is not None and len(wanted) != 1:
         raise UsageError("--sha256 is for one file; name the population to download")
     folder = cache_folder() if to is None else to
@@ -158,7 +140,7 @@ def _statistics_table(described: list[DatasetStatistics]) -> str:
     return text_table(headers, rows)
 
 
-def _fetched_lines(name: CheckIns, fetched: Fetched) -> list[str]:
+def _fetched_lines(name: DatasetName, fetched: Fetched) -> list[str]:
     state = "already there" if fetched.was_there else "downloaded"
     return [f"{name.value}: {fetched.path} ({state})", f"  SHA-256 {fetched.sha256}", f"  {fetched.basis.value}"]
 

@@ -2,222 +2,284 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
+import click
 
+from nearveil.cli._command import Length, command, option
+from nearveil.cli._mechanism import hide_among_option, nearest, read_settings, set_option, setting_value
 from nearveil.cli._options import (
-    BudgetOption,
-    CardName,
-    CardOption,
-    CentresOption,
-    DeltaOption,
-    FitMethodName,
-    FitMethodOption,
-    ForceOption,
-    GammaOption,
-    JsonOption,
-    LedgerOption,
-    OwnRegionOption,
-    PerRowOption,
-    PersonOption,
-    PopulationOption,
-    RoundsOption,
-    ScalingOption,
-    SeedOption,
+    FILE,
+    budget_option,
     chosen_region,
+    force_option,
+    is_same_file,
+    json_option,
+    ledger_option,
+    locations_in_region,
     open_ledger,
-    takes_reading,
+    own_region_option,
+    per_row_option,
+    person_option,
+    reading_options,
+    seed_option,
 )
-from nearveil.cli._output import note, progress_bar, say, say_json, waiting, warn
-from nearveil.cli._protection import (
-    DensityColumnOption,
-    DensityOption,
-    HideAmongOption,
-    LargestCellOption,
-    LeastCellOption,
-    ProtectionOptions,
-    PublishedOption,
-    PublishedStoreOption,
-    PublishedWithinOption,
-    given_cells,
-)
+from nearveil.cli._output import FULL_CARD, note, progress_bar, say, say_json, waiting, warn
 from nearveil.errors import UsageError, require_package
 from nearveil.io.atomic import check_output, replacing
+from nearveil.io.density import read_density
+from nearveil.io.files import read_people
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.cells import SOURCE_NAMES, Cells, check_cells_file
-from nearveil.mechanisms.fitting import FitMethod
+from nearveil.mechanisms.fit_cells import (
+    LARGEST_CELL_M,
+    LEAST_CELL_M,
+    CellPlan,
+    cells_from_density,
+    cells_from_published,
+)
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import METHOD_NAMES, Intervals
 from nearveil.mechanisms.step_channel import calibrated
 from nearveil.privacy.guarantee import Guarantee
+from nearveil.region import Region
 from nearveil.release.card import GIVEN_CELLS
 from nearveil.release.fitting import FittedCells, fit_cells, fit_intervals
 
+_CELLS = "Cells of hide-among"
+_OF_INTERVALS = {"centres", "gamma", "fit_method", "rounds", "delta", "population"}
+_OF_PIC = ("rounds", "delta")
 
-@takes_reading
+
+@command()
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    type=FILE,
+    metavar="[INPUT] OUTPUT",
+    help="CSV, TSV, GeoJSON or Parquet file of true locations, or - (left out with --density or --published), and the "
+    "file to write: intervals (.json), or cells (.geojson, .json or .parquet).",
+)
+@own_region_option
+@option(
+    "--epsilon",
+    type=float,
+    metavar="E",
+    help="Epsilon of the fit, charged to each person in the file.",
+    show_default="1",
+)
+@set_option
+@hide_among_option
+@option(
+    "--density",
+    type=FILE,
+    metavar="FILE",
+    help="Make the cells from public data at no cost: points, or a grid or polygons with counts.",
+    heading=_CELLS,
+)
+@option(
+    "--density-column",
+    metavar="COLUMN",
+    help="Column of the counts in the --density file.",
+    show_default="count, people or population",
+    heading=_CELLS,
+)
+@option(
+    "--published",
+    type=FILE,
+    metavar="FILE",
+    help="Make the cells from locations published before with planar Laplace noise, at no further cost.",
+    heading=_CELLS,
+)
+@option(
+    "--published-within",
+    type=Length(),
+    help="Mean distance that the noise of the --published file added, such as 500m.",
+    heading=_CELLS,
+)
+@option(
+    "--least-cell",
+    type=Length(),
+    help="Side of the smallest cells.",
+    show_default=f"{LEAST_CELL_M:g}m",
+    heading=_CELLS,
+)
+@option(
+    "--largest-cell",
+    type=Length(),
+    help="Side of the largest cells.",
+    show_default=f"{LARGEST_CELL_M / 1000:g}km",
+    heading=_CELLS,
+)
+@option(
+    "--picture",
+    type=FILE,
+    metavar="FILE",
+    help="PNG picture of the cells, and of where two people may be published.",
+    heading=_CELLS,
+)
+@reading_options
+@person_option
+@per_row_option
+@ledger_option
+@budget_option
+@seed_option
+@json_option
+@force_option
 def fit(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="[INPUT] OUTPUT",
-            help="CSV, TSV, GeoJSON or Parquet file of true locations, or - (left out with --density, --published or "
-            "--published-store), and the file to write: intervals (.json), or cells (.geojson, .json or .parquet).",
-        ),
-    ],
+    files: tuple[Path, ...],
     *,
-    region: OwnRegionOption = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="Epsilon of the fit, charged to each person in the file.", show_default="1")
-    ] = None,
-    delta: DeltaOption = None,
-    fit_method: FitMethodOption = None,
-    centres: CentresOption = None,
-    rounds: RoundsOption = None,
-    gamma: GammaOption = None,
-    population: PopulationOption = None,
-    hide_among: HideAmongOption = None,
-    density: DensityOption = None,
-    density_column: DensityColumnOption = None,
-    published: PublishedOption = None,
-    published_within: PublishedWithinOption = None,
-    published_store: PublishedStoreOption = None,
-    least_cell: LeastCellOption = None,
-    largest_cell: LargestCellOption = None,
-    person: PersonOption = None,
-    per_row: PerRowOption = False,
-    ledger: LedgerOption = None,
-    budget: BudgetOption = None,
+    region: str | None,
+    epsilon: float | None,
+    settings: tuple[str, ...],
+    hide_among: int | None,
+    density: Path | None,
+    density_column: str | None,
+    published: Path | None,
+    published_within: float | None,
+    least_cell: float | None,
+    largest_cell: float | None,
+    picture: Path | None,
     reading: ReadOptions,
-    scaling: ScalingOption = None,
-    seed: SeedOption = None,
-    picture: Annotated[
-        Path | None,
-        typer.Option(help="Cells: PNG picture of them, and of where two people may be published.", metavar="FILE"),
-    ] = None,
-    card: CardOption = CardName.SHORT,
-    json: JsonOption = False,
-    force: ForceOption = False,
+    person: str | None,
+    per_row: bool,
+    ledger: Path | None,
+    budget: tuple[str, ...],
+    seed: int | None,
+    json: bool,
+    force: bool,
 ) -> None:
     """Find the intervals of dprs or the cells of hide-among, and write them to a file.
 
-    Both are found with differential privacy, at the cost of --epsilon. Any option of hide-among makes cells. --density,
-    --published or --published-store names public data to make them from, at no cost and in place of INPUT, as in
-    nearveil fit --hide-among 100 --density census.csv cells.geojson
+    Both are found with differential privacy, at the cost of --epsilon. --set takes centres, gamma, fit_method
+    (private-grid or pic), rounds and delta (of pic), and population, a public number of people. Any option of
+    hide-among makes cells. --density or --published names public data to make them from, at no cost and in place of
+    INPUT, as in nearveil fit --hide-among 100 --density census.csv cells.geojson
     """
-    protection = ProtectionOptions(
-        hide_among=hide_among,
-        density=density,
-        density_column=density_column,
-        published=published,
-        published_within=published_within,
-        published_store=published_store,
-        least_cell=least_cell,
-        largest_cell=largest_cell,
-        population=population,
-    )
-    sources = {"--density": density, "--published": published, "--published-store": published_store}
-    from_data = next((option for option, value in sources.items() if value is not None), None)
-    source, output = _input_and_output(files, sources, from_data)
-    if protection.makes_cells:
-        check_cells_file(output)
-        _refuse_given(
-            "cells", "it is for intervals; leave it out",
-            delta=delta, fit_method=fit_method, centres=centres, rounds=rounds, gamma=gamma,
-        )  # fmt: skip
-    elif output.suffix != ".json":
-        raise UsageError("an intervals file is JSON; give OUTPUT the extension .json")
+    of_cells = (hide_among, density, density_column, published, published_within, least_cell, largest_cell)
+    makes_cells = any(each is not None for each in of_cells)
+    free = next((name for name, file in (("--density", density), ("--published", published)) if file), None)
+    source, output = _input_and_output(files, free, density or published)
+    params = _read_parameters(settings, {"population"} if makes_cells else _OF_INTERVALS)
     if picture is not None:
-        _check_picture(picture, of_cells=protection.makes_cells, force=force)
-    if from_data is not None:
+        _check_picture(picture, of_cells=makes_cells, force=force)
+    if free is not None:
         _refuse_given(
-            from_data, "such cells cost nobody anything, and nothing is drawn; leave it out",
-            epsilon=epsilon, ledger=ledger, budget=budget, person=person, per_row=per_row or None, seed=seed,
+            free, "such cells cost nobody anything, and nothing is drawn; leave it out",
+            epsilon=epsilon, ledger=ledger, budget=budget, person=person, per_row=per_row, seed=seed,
         )  # fmt: skip
-    if published_store is not None:
-        _refuse_given(
-            "--published-store", "a store has no columns, and its places are in its region; leave it out",
-            **{name.removeprefix("--"): True for name in reading.arguments()[:1]},
-        )  # fmt: skip
-    read = replace(reading, person=person, per_row=per_row)
-    box, epsilon = chosen_region(region, scaling, None), 1.0 if epsilon is None else epsilon
-    if protection.makes_cells:
+    read, box = replace(reading, person=person, per_row=per_row), chosen_region(region)
+    charged = open_ledger(ledger, budget, read, seed)
+    epsilon = 1.0 if epsilon is None else epsilon
+    if not makes_cells:
+        if output.suffix != ".json":
+            raise UsageError("an intervals file is JSON; give OUTPUT the extension .json")
+        useless = [name for name in _OF_PIC if name in params and params.get("fit_method") != "pic"]
+        if useless:
+            raise UsageError(f"--set {useless[0]} is of private k-means; leave it out, or add --set fit_method=pic")
         check_output(output, force=force)
-        # Of cells that are to be fitted, this refuses options that do not go together.
-        chosen, plan = region is not None or scaling is not None, protection.cell_plan
-        cells = given_cells(protection, box, read, region_is_chosen=chosen)
-        fitted = (
-            FittedCells(calibrated(cells), cells.guarantee().with_note(GIVEN_CELLS), ())
-            if cells is not None
-            else fit_cells(
-                source,
-                region=box,
-                hide_among=plan.hide_among,
-                epsilon=epsilon,
-                least_cell_m=plan.least_cell_m,
-                largest_cell_m=plan.largest_cell_m,
-                read=read,
-                ledger=open_ledger(ledger, budget, read, seed),
-                seed=seed,
-                progress=progress_bar,
-            )
+        found = fit_intervals(
+            source,
+            region=box,
+            epsilon=epsilon,
+            method=params.pop("fit_method", "private-grid"),
+            read=read,
+            ledger=charged,
+            seed=seed,
+            progress=progress_bar,
+            **params,
         )
-        for warning in fitted.warnings:
+        for warning in found.warnings:
             warn(warning)
-        fitted.cells.save(output, force=force)
-        if picture is not None:
-            with waiting("drawing the cells"):
-                _draw(fitted.cells, plan.hide_among, picture, force=force)
-            note(f"Picture written to {picture}.")
-        _report_cells(fitted.cells, fitted.guarantee, output, card, as_json=json)
+        with replacing(output, force=force) as partial:
+            partial.write_text(found.intervals.to_json(), encoding="utf-8")
+        _report(found.intervals, found.guarantee, output, as_json=json)
         return
-    method = _fit_method(fit_method, delta, rounds)
+    check_cells_file(output)
     check_output(output, force=force)
-    found = fit_intervals(
-        source,
-        region=box,
-        epsilon=epsilon,
-        delta=1e-5 if delta is None else delta,
-        method=method,
-        centres=centres,
-        rounds=12 if rounds is None else rounds,
-        gamma=0.5 if gamma is None else gamma,
-        population=population,
-        read=read,
-        ledger=open_ledger(ledger, budget, read, seed),
-        seed=seed,
-        progress=progress_bar,
+    plan = CellPlan(
+        hide_among=CellPlan().hide_among if hide_among is None else hide_among,
+        least_cell_m=LEAST_CELL_M if least_cell is None else least_cell,
+        largest_cell_m=LARGEST_CELL_M if largest_cell is None else largest_cell,
     )
-    for warning in found.warnings:
+    cells = _free_cells(density, density_column, published, published_within, plan, box, read, params)
+    if cells is not None:
+        cells.check_holds(plan.hide_among)
+        fitted = FittedCells(calibrated(cells), cells.guarantee().with_note(GIVEN_CELLS), ())
+    else:
+        fitted = fit_cells(
+            source,
+            region=box,
+            hide_among=plan.hide_among,
+            epsilon=epsilon,
+            least_cell_m=plan.least_cell_m,
+            largest_cell_m=plan.largest_cell_m,
+            read=read,
+            ledger=charged,
+            seed=seed,
+            progress=progress_bar,
+        )
+    for warning in fitted.warnings:
         warn(warning)
-    with replacing(output, force=force) as partial:
-        partial.write_text(found.intervals.to_json(), encoding="utf-8")
-    _report(found.intervals, found.guarantee, output, card, as_json=json)
+    fitted.cells.save(output, force=force)
+    if picture is not None:
+        with waiting("drawing the cells"):
+            _draw(fitted.cells, plan.hide_among, picture, force=force)
+        note(f"Picture written to {picture}.")
+    _report_cells(fitted.cells, fitted.guarantee, output, as_json=json)
 
 
-def _input_and_output(
-    files: list[Path], sources: Mapping[str, Path | str | None], from_data: str | None
-) -> tuple[Path, Path]:
-    if len(files) != (2 if from_data is None else 1):
-        if from_data is not None:
-            raise UsageError(f"{from_data} takes the place of INPUT; name OUTPUT alone")
+def _input_and_output(files: tuple[Path, ...], free: str | None, data: Path | None) -> tuple[Path, Path]:
+    if len(files) != (2 if free is None else 1):
+        if free is not None:
+            raise UsageError(f"{free} takes the place of INPUT; name OUTPUT alone")
         raise UsageError("name INPUT, the file of true locations, and OUTPUT, the file to write")
-    output = files[-1]
-    for option, value in sources.items():
-        if value is not None and output.exists() and Path(value).exists() and output.samefile(value):
-            raise UsageError(f"OUTPUT is the same file as {option}; name another file")
-    return files[0], output
+    if is_same_file(files[-1], data):
+        raise UsageError(f"OUTPUT is the same file as {free}; name another file")
+    return files[0], files[-1]
 
 
-def _fit_method(name: FitMethodName | None, delta: float | None, rounds: int | None) -> FitMethod:
-    if name is FitMethodName.PIC:
-        return "pic"
-    if delta is not None or rounds is not None:
-        raise UsageError("--delta and --rounds are options of --fit-method pic; leave them out, or choose it")
-    return "private-grid"
+def _read_parameters(texts: tuple[str, ...], known: set[str]) -> dict[str, Any]:
+    settings = read_settings(texts)
+    for name in settings:
+        if name not in known:
+            raise UsageError(
+                f"there is no parameter {name} here{nearest(name, known)}; --set takes {', '.join(sorted(known))}"
+            )
+    return {name: setting_value(name, text) for name, text in settings.items()}
+
+
+def _free_cells(
+    density: Path | None,
+    column: str | None,
+    published: Path | None,
+    within_m: float | None,
+    plan: CellPlan,
+    region: Region,
+    read: ReadOptions,
+    params: dict[str, Any],
+) -> Cells | None:
+    """Make cells from public or published data; None where they are to be fitted."""
+    if density is not None and published is not None:
+        raise UsageError("--density and --published both say where the cells are from; give one of them")
+    if density is None and (column is not None or params):
+        raise UsageError(f"{'--set population' if params else '--density-column'} is for --density; add this")
+    if (published is None) != (within_m is None):
+        raise UsageError(
+            "--published and --published-within go together: the locations, and the mean distance that their noise "
+            "added, such as 500m"
+        )
+    if density is not None:
+        return cells_from_density(
+            read_density(density, column=column, region=region, read=read), region, plan, **params
+        )
+    if published is not None and within_m is not None:
+        people = read_people(published, read, carry=False, region=region)
+        return cells_from_published(locations_in_region(people, region, clip=read.clip), region, within_m, plan)
+    return None
 
 
 def _check_picture(path: Path, *, of_cells: bool, force: bool) -> None:
@@ -238,11 +300,11 @@ def _draw(cells: Cells, hide_among: int, path: Path, *, force: bool) -> None:
 
 def _refuse_given(what: str, hint: str, **options: object) -> None:
     for name, value in options.items():
-        if value is not None and value != []:
+        if value not in (None, (), False):
             raise UsageError(f"--{name.replace('_', '-')} cannot be used with {what}: {hint}")
 
 
-def _report_cells(cells: Cells, guarantee: Guarantee, output: Path, card: CardName, *, as_json: bool) -> None:
+def _report_cells(cells: Cells, guarantee: Guarantee, output: Path, *, as_json: bool) -> None:
     sides_m = sorted(cells.sides_m.tolist())
     if as_json:
         say_json(
@@ -263,10 +325,10 @@ def _report_cells(cells: Cells, guarantee: Guarantee, output: Path, card: CardNa
         f"{len(cells):,} cells to hide among {cells.hide_among:,} people, from {SOURCE_NAMES[cells.source]}, written "
         f"to {output}; {sides_m[0]:,.0f} m to {sides_m[-1]:,.0f} m wide."
     )
-    say(guarantee.card(full=card is CardName.FULL))
+    say(guarantee.card(full_is_at=FULL_CARD))
 
 
-def _report(intervals: Intervals, guarantee: Guarantee, output: Path, card: CardName, *, as_json: bool) -> None:
+def _report(intervals: Intervals, guarantee: Guarantee, output: Path, *, as_json: bool) -> None:
     radii_m = sorted(intervals.radii_m.tolist())
     if as_json:
         say_json(
@@ -285,4 +347,4 @@ def _report(intervals: Intervals, guarantee: Guarantee, output: Path, card: Card
         f"{len(intervals):,} intervals, found by {METHOD_NAMES[intervals.method]}, written to {output}; "
         f"radii from {radii_m[0]:,.0f} m to {radii_m[-1]:,.0f} m."
     )
-    say(guarantee.card(full=card is CardName.FULL))
+    say(guarantee.card(full_is_at=FULL_CARD))

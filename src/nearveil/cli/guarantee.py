@@ -5,23 +5,14 @@ from __future__ import annotations
 import json as json_format
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
-from nearveil.cli._options import (
-    CardName,
-    JsonOption,
-    RegionOption,
-    ScalingOption,
-    chosen_region,
-)
+from nearveil.cli._command import command, option
+from nearveil.cli._mechanism import MechanismChoice, mechanism_options
+from nearveil.cli._options import FILE, chosen_region, json_option, region_option
 from nearveil.cli._output import say, say_json, waiting
-from nearveil.cli._protection import (
-    ProtectionOptions,
-    build_mechanism,
-    takes_protection,
-)
 from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import read_text
@@ -35,43 +26,45 @@ _MADE_UP = (
 )
 
 
-@takes_protection
+@command()
+@click.argument(
+    "source",
+    metavar="[FILE]",
+    type=FILE,
+    required=False,
+    help="Output of 'protect --json', 'fit --json' or 'certify'; - for standard input.",
+)
+@region_option
+@mechanism_options
+@option(
+    "--card",
+    type=click.Choice(["short", "full"]),
+    help="Print the card of the guarantee instead of the explanation.",
+)
+@json_option
 def guarantee(
-    source: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[FILE]", help="Output of 'protect --json', 'fit --json' or 'certify'; - for standard input."
-        ),
-    ] = None,
-    *,
-    region: RegionOption = None,
-    protection: ProtectionOptions,
-    scaling: ScalingOption = None,
-    card: Annotated[
-        CardName | None, typer.Option(help="Print the card of the guarantee instead of the explanation.")
-    ] = None,
-    json: JsonOption = False,
+    source: Path | None, *, region: str | None, mechanism: MechanismChoice, card: str | None, json: bool
 ) -> None:
     """Explain in plain words what a release guarantees, and what it does not.
 
     Explains the guarantee in FILE, or that of the mechanism that the options describe (dprs and hide-among on a
     made-up city).
     """
-    if source is not None and (protection.is_given or region is not None or scaling is not None):
+    if source is not None and (mechanism.is_given or region is not None):
         raise UsageError("give either a FILE or options that describe a mechanism, not both")
-    if source is not None:
-        found = _read(source)
-    else:
-        mechanism = build_mechanism(protection, chosen_region(region, scaling, protection.learned))
-        fitted = fitted_on_made_up_people(mechanism)
-        with waiting("computing the largest loss"):
-            found = fitted.guarantee
-        if mechanism.is_to_be_fitted:
-            found = found.with_note(_MADE_UP.format(mechanism.learns))
+    found = _of_mechanism(mechanism, region) if source is None else _read(source)
     if json:
         say_json(found.to_dict())
     else:
-        say(found.card(full=card is CardName.FULL) if card else explain(found))
+        say(found.card(full=card == "full", full_is_at="--card full") if card else explain(found))
+
+
+def _of_mechanism(mechanism: MechanismChoice, region: str | None) -> Guarantee:
+    built = mechanism.build(chosen_region(region, mechanism.learned))
+    fitted = fitted_on_made_up_people(built)
+    with waiting("computing the largest loss"):
+        found = fitted.guarantee
+    return found.with_note(_MADE_UP.format(built.learns)) if built.is_to_be_fitted else found
 
 
 def _read(source: Path) -> Guarantee:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli._options import takes_reading
+from nearveil.cli._old_options import takes_reading
 from nearveil.cli._output import progress_bar, say, warn
 from nearveil.errors import UsageError
 from nearveil.io.columns import column_position, person_columns

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from importlib import import_module, metadata
-from typing import Annotated, Any, NoReturn
+from importlib import import_module
+from typing import Any, NoReturn
 
-import typer
+import click
 
-from nearveil.cli._output import complain, say
-from nearveil.errors import EXTRA_OF, NearveilError, UsageError, missing_package
+from nearveil.cli._output import complain
+from nearveil.errors import EXTRA_OF, NearveilError, missing_package
 
 _HELP = """Audit and protect "people nearby" services.
 
@@ -39,120 +39,131 @@ VERBS = {
     "keys": "Manage the secret keys of a service, and the keys of the platforms that may use it.",
     "store": "Look after the store of a service.",
 }
-_GROUPS = ("datasets", "keys", "store")
-# A region may start with a minus sign.
-_SETTINGS: dict[str, dict[str, Any]] = {"region": {"ignore_unknown_options": True}}
+# 'nearveil audit' exits with 1 for a violated claim, so a failure of it needs another code.
+_FAILED, _FAILED_AUDIT = 1, 4
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        say(f"nearveil {metadata.version('nearveil')}")
-        raise typer.Exit
+class LazyGroup(click.Group):
+    """A group that imports a verb only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs in the order of the help."""
+        del ctx
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a verb."""
+        del ctx
+        if cmd_name not in VERBS:
+            return None
+        name = name_of(cmd_name)
+        found = getattr(import_module(f"nearveil.cli.{name}"), name, None)
+        if not gc.isenabled():
+            # Imported modules stay, so the garbage collector need not look at them.
+            gc.freeze()
+            gc.enable()
+        return found if isinstance(found, click.Command) else _typer_verb(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
 
 
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
-    ] = False,
-) -> None:
-    del version
+def _typer_verb(verb: str) -> click.Command:
+    """Wrap a verb that is not on click yet."""
+    import typer  # noqa: PLC0415
+    from typer.main import get_command  # noqa: PLC0415
 
+    name = name_of(verb)
+    module = import_module(f"nearveil.cli.{name}")
+    app = getattr(module, f"{name}_app", None)
+    if app is None:
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.command(verb)(getattr(module, name))
+    wrapped = get_command(app)
 
-def app_for(arguments: Sequence[str]) -> typer.Typer:
-    """Return the command with the verb in ``arguments``, or with all verbs as a list that imports none of them."""
-    app = typer.Typer(
-        no_args_is_help=True,
-        add_completion=False,
-        # Tracebacks with the values of variables would put true locations into logs.
-        pretty_exceptions_enable=False,
-    )
-    app.callback(help=_HELP)(_options)
-    if arguments and arguments[0] in VERBS:
-        _add(app, arguments[0])
-    else:
-        for verb, summary in VERBS.items():
-            app.command(verb, help=summary)(_listed)
-    return app
+    @click.command(verb, context_settings={"ignore_unknown_options": True}, add_help_option=False)
+    @click.argument("words", nargs=-1, type=click.UNPROCESSED)
+    def run(words: tuple[str, ...]) -> None:
+        wrapped(list(words), prog_name=f"nearveil {verb}")
+
+    return run
 
 
 def name_of(verb: str) -> str:
-    """Return what the module of a verb and its function are called, neither of which can have a keyword's name."""
+    """Return what the module of a verb and its command are called, neither of which can have a keyword's name."""
     return "import_people" if verb == "import" else verb.replace("-", "_")
 
 
-def _add(app: typer.Typer, verb: str) -> None:
-    name = name_of(verb)
-    module = import_module(f"nearveil.cli.{name}")
-    if verb in _GROUPS:
-        app.add_typer(getattr(module, f"{name}_app"), name=verb)
-    else:
-        app.command(verb, context_settings=_SETTINGS.get(verb))(getattr(module, name))
-
-
-def _listed() -> None:
-    """Stand for a verb in the list; a verb that is to run must be the first argument."""
-    raise UsageError("give the command first, then its options; see 'nearveil --help'")
+@click.group(
+    cls=LazyGroup,
+    help=_HELP,
+    context_settings={"max_content_width": 100, "show_default": True},
+)
+@click.version_option(package_name="nearveil", message="nearveil %(version)s")
+def nearveil() -> None:
+    """Run a verb."""
 
 
 class _StoppedError(BaseException):
-    """SIGINT or SIGTERM arrived. Not a KeyboardInterrupt, after which Typer would exit silently."""
+    """SIGINT or SIGTERM arrived. Not a KeyboardInterrupt, which click turns into an error of its own."""
 
 
 def _stop(_number: int, _frame: object) -> None:
     raise _StoppedError
 
 
-def main(when_loaded: Callable[[], None] | None = None) -> None:
-    """Run a command; turn errors into one sentence and an exit code.
-
-    Parameters
-    ----------
-    when_loaded : callable, optional
-        Called after the verb is imported and before it runs.
-    """
+def main() -> None:
+    """Run a command; turn errors into one sentence and an exit code."""
     # A signal must raise, so that partial files are removed.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
+    failed = _FAILED_AUDIT if sys.argv[1:2] == ["audit"] else _FAILED
     try:
-        # Other errors during import are for the caller.
-        app = app_for(sys.argv[1:])
-        if when_loaded:
-            when_loaded()
-    except _StoppedError:
-        complain("stopped; no file was left half written")
-        sys.exit(130)
-    except ModuleNotFoundError as error:
-        _exit_without_package(error)
-    try:
-        app()
-    except NearveilError as error:
-        complain(str(error))
+        code: Any = nearveil.main(prog_name="nearveil", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())
         sys.exit(error.exit_code)
+    except click.ClickException as error:
+        path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "nearveil"
+        _exit(f"{error.format_message()}\nSee '{path} --help'.", error.exit_code)
+    except NearveilError as error:
+        _exit(str(error), error.exit_code)
     except ModuleNotFoundError as error:
-        _exit_without_package(error)
+        _exit_without_package(error, failed)
     except _StoppedError:
-        complain("stopped; no file was left half written")
-        sys.exit(130)
+        _exit("stopped; no file was left half written", 130)
     except BrokenPipeError:
         # The reader of the output has closed it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        sys.exit(failed)
     except MemoryError:
-        complain("not enough memory for this file; split it, and protect the pieces with one intervals file")
-        sys.exit(1)
-    except Exception as error:  # a bug; a traceback could show true locations
-        if os.environ.get("NEARVEIL_DEBUG"):
-            raise
-        complain(f"Nearveil failed ({type(error).__name__}); set NEARVEIL_DEBUG=1 to see where, and please report it")
-        sys.exit(1)
+        _exit("not enough memory for this file; split it, and protect the pieces with one intervals file", failed)
+    except Exception as error:
+        _exit_after_bug(error, failed)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
-def _exit_without_package(error: ModuleNotFoundError) -> NoReturn:
-    """Name the extra to install, or raise the error again if no extra has the package."""
+def _exit(text: str, code: int) -> NoReturn:
+    complain(text)
+    sys.exit(code)
+
+
+def _exit_after_bug(error: Exception, code: int) -> NoReturn:
+    """Say that there is a bug, without a traceback, which could show true locations."""
+    if os.environ.get("NEARVEIL_DEBUG"):
+        raise error
+    name = type(error).__name__
+    _exit(f"Nearveil failed ({name}); set NEARVEIL_DEBUG=1 to see where, and please report it", code)
+
+
+def _exit_without_package(error: ModuleNotFoundError, code: int) -> NoReturn:
+    """Name the extra to install for a package that is missing."""
     package = (error.name or "").partition(".")[0]
     if package not in EXTRA_OF:
-        raise error
+        _exit_after_bug(error, code)
     verb = next((word for word in sys.argv[1:] if word in VERBS), "")
     missing = missing_package(package, f"'nearveil {verb}'")
-    complain(str(missing))
-    sys.exit(missing.exit_code)
+    _exit(str(missing), missing.exit_code)

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nearveil.cli._options import (
-    places_in_region,
-)
+from nearveil.cli._options import locations_in_region
 from nearveil.cli._output import progress_bar, warn
 from nearveil.errors import DataError, UsageError
 from nearveil.io.columns import person_columns
@@ -47,7 +45,7 @@ def file_population(path: Path, region: Region, id_column: str | None, read: Rea
     name = "standard input" if is_standard(path) else path.name
     if not len(people.points):
         raise DataError(f"{name} has no people in it; a service without people cannot be attacked")
-    dataset = Dataset(name, region, places_in_region(people, region, clip=read.clip))
+    dataset = Dataset(name, region, locations_in_region(people, region, clip=read.clip))
     column = _id_column(people, id_column)
     return Population(dataset, _by_row(len(dataset.places)) if column is None else _by_id(people, column))
 

@@ -6,48 +6,28 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
+from nearveil.cli._command import command, option
+from nearveil.cli._mechanism import MechanismChoice, mechanism_options
 from nearveil.cli._options import (
     PEOPLE_FILE,
-    BudgetOption,
-    CardName,
-    CardOption,
-    DropOption,
-    EngineName,
-    EngineOption,
-    ForceOption,
-    InputFormatOption,
-    JsonOption,
-    KeepOrderOption,
-    KeyOption,
-    LedgerOption,
-    OutputFormatOption,
-    PartitionByOption,
-    PerRowOption,
-    PersonOption,
-    RegionOption,
-    ScalingOption,
-    SeedOption,
-    SparkConfOption,
-    SparkOptions,
-    TrueFiguresOption,
+    budget_option,
     chosen_region,
-    open_ledger,
-    takes_reading,
-)
-from nearveil.cli._output import note, progress_bar, say, say_json, warn, write_private_json
-from nearveil.cli._protection import (
-    ProtectionOptions,
-    build_mechanism,
+    force_option,
     is_same_file,
-    refuse_input_as_public,
-    takes_protection,
+    json_option,
+    ledger_option,
+    open_ledger,
+    per_row_option,
+    person_option,
+    reading_options,
+    region_option,
+    seed_option,
 )
+from nearveil.cli._output import FULL_CARD, note, progress_bar, say, say_json, warn
 from nearveil.errors import UsageError
-from nearveil.io.atomic import check_output
 from nearveil.io.input_file import is_standard
 from nearveil.io.people import ReadOptions
 from nearveil.release.protect import ProtectResult, file_metadata, protect_file
@@ -56,82 +36,74 @@ from nearveil.release.protect import ProtectResult, file_metadata, protect_file
 _FEWEST_FOR_A_MEAN = 1000
 
 
-@takes_reading
-@takes_protection
+@command()
+@click.argument("source", metavar="INPUT", help=PEOPLE_FILE)
+@click.argument(
+    "output", metavar="OUTPUT", help="File to write; its extension gives the format. - for standard output."
+)
+@region_option
+@mechanism_options
+@reading_options
+@person_option
+@per_row_option
+@option("--drop", multiple=True, metavar="COLUMN", help="Leave out this column; may be repeated.")
+@ledger_option
+@budget_option
+@option(
+    "--keep-order",
+    is_flag=True,
+    help="Keep the order of the rows, which can reveal locations; by default the rows are shuffled.",
+)
+@seed_option
+@json_option
+@force_option
 def protect(
-    source: Annotated[str, typer.Argument(metavar="INPUT", help=PEOPLE_FILE)],
-    output: Annotated[
-        str,
-        typer.Argument(metavar="OUTPUT", help="File to write; its extension gives the format. - for standard output."),
-    ],
+    source: str,
+    output: str,
     *,
-    region: RegionOption = None,
-    protection: ProtectionOptions,
-    person: PersonOption = None,
-    per_row: PerRowOption = False,
-    ledger: LedgerOption = None,
-    budget: BudgetOption = None,
-    drop: DropOption = None,
+    region: str | None,
+    mechanism: MechanismChoice,
     reading: ReadOptions,
-    keep_order: KeepOrderOption = False,
-    true_figures: TrueFiguresOption = None,
-    scaling: ScalingOption = None,
-    seed: SeedOption = None,
-    card: CardOption = CardName.SHORT,
-    json: JsonOption = False,
-    force: ForceOption = False,
-    engine: EngineOption = EngineName.LOCAL,
-    key: KeyOption = None,
-    input_format: InputFormatOption = None,
-    output_format: OutputFormatOption = None,
-    partition_by: PartitionByOption = None,
-    spark_conf: SparkConfOption = None,
+    person: str | None,
+    per_row: bool,
+    drop: tuple[str, ...],
+    ledger: Path | None,
+    budget: tuple[str, ...],
+    keep_order: bool,
+    seed: int | None,
+    json: bool,
+    force: bool,
 ) -> None:
     """Write a copy of INPUT with noisy locations, and print what is guaranteed."""
     started = time.perf_counter()
-    spark = SparkOptions(
-        key=key,
-        input_format=input_format,
-        output_format=output_format,
-        partition_by=partition_by,
-        spark_conf=spark_conf,
-    )
-    spark.check(engine, seed, keep_order=keep_order)
     if json and is_standard(output):
         raise UsageError("--json and OUTPUT - both go to standard output; name a file for OUTPUT")
-    other_inputs = {"the --ledger": ledger, **protection.input_files, "the --region file": region}
+    other_inputs = {"the --ledger": ledger, **mechanism.input_files, "the --region file": region}
     _check_distinct("OUTPUT", output, other_inputs)
-    refuse_input_as_public(source, density=protection.density, published=protection.published)
     if reading.skip_bad is not None:
-        _check_distinct("--skip-bad", reading.skip_bad, {"the --true-figures": true_figures, **other_inputs})
-    if true_figures is not None:
-        _check_distinct("--true-figures", true_figures, {"the INPUT": source, "the OUTPUT": output, **other_inputs})
-        check_output(true_figures, force=force)
-    read = replace(reading, drop=tuple(drop or ()), person=person, per_row=per_row)
+        _check_distinct("--skip-bad", reading.skip_bad, other_inputs)
+    read = replace(reading, drop=drop, person=person, per_row=per_row)
     result = protect_file(
         source,
         output,
-        build_mechanism(protection, chosen_region(region, scaling, protection.learned), seed),
+        mechanism.build(chosen_region(region, mechanism.learned), seed),
         read=read,
         keep_order=keep_order,
         ledger=open_ledger(ledger, budget, read, seed),
         force=force,
-        engine=spark.engine() if engine is EngineName.SPARK else None,
         progress=progress_bar,
     )
     for warning in result.warnings:
         warn(warning)
-    seconds = time.perf_counter() - started
-    if true_figures is not None:
-        figures = {**result.true_figures.to_dict(), "rows": result.rows, "seconds": round(seconds, 3)}
-        write_private_json(true_figures, figures, force=force)
     if json:
         say_json(result.to_dict())
-    elif is_standard(output):
+        return
+    seconds = time.perf_counter() - started
+    if is_standard(output):
         # The file itself is there.
-        note(_as_text(result, "standard output", seconds, full_card=card is CardName.FULL))
+        note(_as_text(result, "standard output", seconds))
     else:
-        say(_as_text(result, output, seconds, full_card=card is CardName.FULL))
+        say(_as_text(result, output, seconds))
 
 
 _HOW_MANY_ARE_FOUND = (
@@ -141,7 +113,7 @@ _HOW_MANY_ARE_FOUND = (
 )
 
 
-def _as_text(result: ProtectResult, output: str, seconds: float, *, full_card: bool) -> str:
+def _as_text(result: ProtectResult, output: str, seconds: float) -> str:
     """Return the text of a release: the number of rows, the file, and the card."""
     metadata = file_metadata(result.mechanism)
     how = metadata["mechanism"] + (f", release {metadata['release']}" if metadata["release"] else "")
@@ -151,7 +123,7 @@ def _as_text(result: ProtectResult, output: str, seconds: float, *, full_card: b
     if moved and result.rows >= _FEWEST_FOR_A_MEAN:
         mean_m = float(f"{moved.mean_m:.2g}")
         lines.append(f"Moved by about {mean_m:,.0f} m on average (computed from true locations; do not publish).")
-    return "\n".join([*lines, result.guarantee.card(full=full_card), _HOW_MANY_ARE_FOUND])
+    return "\n".join([*lines, result.guarantee.card(full_is_at=FULL_CARD), _HOW_MANY_ARE_FOUND])
 
 
 def _check_distinct(what: str, path: str | Path, others: Mapping[str, str | Path | None]) -> None:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import click
 
-import typer
-
-from nearveil.cli._options import (
-    JsonOption,
-)
+from nearveil.cli._command import command
+from nearveil.cli._options import json_option
 from nearveil.cli._output import say, say_json
 from nearveil.region import NAMED_REGIONS, Region, named_region, parse_region
 
 
-def region(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="[REGION]", help="A name, south,west,north,east in degrees, or a GeoJSON file."),
-    ] = None,
-    *,
-    json: JsonOption = False,
-) -> None:
+# A region may start with a minus sign.
+@command(context_settings={"ignore_unknown_options": True})
+@click.argument(
+    "name", metavar="[REGION]", required=False, help="A name, south,west,north,east in degrees, or a GeoJSON file."
+)
+@json_option
+def region(name: str | None, *, json: bool) -> None:
     """Show the bounds, size and scale of a region; without REGION, list the named regions."""
     shown = [named_region(known) for known in NAMED_REGIONS] if name is None else [parse_region(name)]
     if json:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nearveil.cli._options import OwnRegionOption, takes_reading
+from nearveil.cli._old_options import OwnRegionOption, takes_reading
 from nearveil.cli._output import say, warn, work_bar
 from nearveil.errors import UsageError
 from nearveil.evaluation.experiments.registry import EXPERIMENTS

@@ -204,7 +204,7 @@ class Guarantee:
             "notes": list(self.notes),
         }
 
-    def card(self, *, full: bool = False, full_is_at: str = "--card full, or guarantee.card(full=True)") -> str:
+    def card(self, *, full: bool = False, full_is_at: str = "guarantee.card(full=True)") -> str:
         """Return the card: what is promised and what is not, in at most twelve lines or in full.
 
         The last of the twelve lines says where the full card is.

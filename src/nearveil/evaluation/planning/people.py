@@ -121,23 +121,25 @@ def _defence_arguments(defence: Defence, named: str) -> list[str]:
     if defence.noise_m is not None:
         strength = ["--noise", f"{defence.noise_m:.12g}m"]
     if defence.hides_among:
-        fit = [] if defence.fit_epsilon is None else ["--fit-epsilon", f"{defence.fit_epsilon:g}"]
+        fit = [] if defence.fit_epsilon is None else _set(fit_epsilon=f"{defence.fit_epsilon:g}")
         cells = fit if defence.free_cells is None else defence.free_cells.arguments
         return ["--hide-among", f"{defence.hide_among}", *cells]
     if not defence.is_dprs:
         return ["--mechanism", named, *strength]
     if defence.release == "paper" or defence.centres_from == "public":
         raise TypeError("a plan recommends only the sound releases of DPRS")
-    return [
-        *(
-            "--release",
-            defence.release,
-            *strength,
-            *(["--noise-law", "gaussian"] if defence.noise == "gaussian" else []),
-        ),
-        *("--fit-method", defence.centres_from, "--fit-epsilon", f"{defence.fit_epsilon:g}"),
-        *("--centres", f"{defence.centres}"),
-    ]
+    params = {
+        "release": defence.release,
+        **({"noise": "gaussian"} if defence.noise == "gaussian" else {}),
+        "fit_method": defence.centres_from,
+        "fit_epsilon": f"{defence.fit_epsilon:g}",
+        "centres": f"{defence.centres}",
+    }
+    return [*strength, *_set(**params)]
+
+
+def _set(**parameters: object) -> list[str]:
+    return [word for name, value in parameters.items() for word in ("--set", f"{name}={value}")]
 
 
 def _planning_guarantee(epsilon: float, seed: int | None) -> Guarantee:
