@@ -295,7 +295,7 @@ def attack(
     target : int or str, optional
         Whom to find; an oracle about one person knows it.
     method : str or Attack
-        ``"adaptive"``, ``"gi-lia"``, ``"zo-lia"``, ``"sandwich"``, ``"unfolding"``, your own as ``"file.py:Class"``, or
+        ``"adaptive"``, ``"gi-lia"``, ``"zo-lia"``, ``"unfolding"``, your own as ``"file.py:Class"``, or
         an attack that is set up already.
     accounts : int
         Accounts of the adaptive attacker; the other attacks take the number they need, and an oracle has its own.
