@@ -168,7 +168,7 @@ class _Search:
 
     def _ask_next(self) -> bool:
         """Ask the question with the highest score; False if the answer makes no sense."""
-        place, radii = self._planner.next_question(len(self._accounts), sentinel=False)
+        place, radii = self._planner.next_question(len(self._accounts))
         if self._may_end(place, radii):
             # Then this very question is on all sides, if the target is near the place.
             radii = np.concatenate([np.full(_SIDES, radii[0]), radii[1:]])[: len(self._accounts)]
