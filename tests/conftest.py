@@ -26,7 +26,6 @@ SPARK = "tests/release/spark/test_"
 LONG = (
     "tests/attacks/test_adaptive",
     "tests/evaluation/test_experiments.py",
-    "tests/client/test_stolen_key.py",
     "tests/cli/test_docs_commands.py",
 )
 

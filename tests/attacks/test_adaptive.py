@@ -232,24 +232,6 @@ def test_where_the_crowd_is_dense_accounts_on_all_sides_are_beyond_the_list(
         assert len(beyond) >= 4
 
 
-def test_without_a_certificate_fewer_questions_find_the_same_people(
-    service: SimulatedService, city_m: FloatArray, instances: Instances, san_francisco: Region
-) -> None:
-    attack = adaptive(san_francisco)
-    bare = attack.uncertified()
-    assert bare is not None
-    assert bare.uncertified() is None
-    spared = []
-    for start, target in instances(10, 6):
-        results = [one.infer(service.oracle(k=10, colluders=1), target, start) for one in (attack, bare)]
-        assert [result.certified for result in results] == [True, False]
-        assert all(error_m(result, city_m[target]) <= TAU_M for result in results)
-        assert not any(step.place in step.colluders for step in results[1].trace.steps)
-        spared.append(results[0].queries - results[1].queries)
-    # Accounts on three more sides, and a sentinel.
-    assert np.mean(spared) > 3
-
-
 @pytest.mark.parametrize("wrong", [{"tau_m": 0.0}, {"tau_m": math.nan}, {"colluders": 0}])
 def test_wrong_parameters(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError):

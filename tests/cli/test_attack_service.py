@@ -1,8 +1,6 @@
 """``nearveil attack --url`` as a person runs it."""
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +12,7 @@ import pytest
 from nearveil.client.http import Client
 from nearveil.region import Region
 from tests.cli.conftest import Run
-from tests.cli.test_audit_failures import COMMAND
-from tests.client.protected_stub import ProtectedStub
 from tests.client.stub_service import KEY, URL, StubService
-from tests.client.test_stolen_key import serving
 
 TOWN = Region(37.745, -122.455, 37.79, -122.398)
 HERE = ("attack", "--url", URL)
@@ -88,70 +83,7 @@ def test_one_account_of_ones_own(run: Run, service: StubService, key_file: Path)
     assert "person-3" in service.published
 
 
-@pytest.fixture
-def leaky(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProtectedStub]:
-    """A service whose answers tell whether somebody is where a report says."""
-    stub = ProtectedStub(TOWN, tells="answer")
-
-    def client(url: str, key: str, **options: Any) -> Client:
-        return Client(url, key, transport=httpx.MockTransport(stub.handle), **options)
-
-    monkeypatch.setattr("nearveil.cli.attack_service.Client", client)
-    yield stub
-    assert stub.people == {}, "accounts were left behind"
-
-
-@pytest.mark.parametrize("stolen", ["key", "token"])
-def test_a_stolen_key_or_token(run: Run, leaky: ProtectedStub, stolen: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NEARVEIL_PLATFORM_KEY", KEY)
-    options = (f"--stolen-{stolen}", "--strategy", "answers", "--targets", 8)
-    outcome = run(*HERE, *options, "--json")
-    assert outcome.code == 0, outcome.err
-    found = json.loads(outcome.out)
-    [row] = found["strategies"]
-    assert (found["stolen"], row["strategy"], row["people"]) == (stolen, "answers", 8)
-    assert row["found_with_guesses"] > row["found_from_published"]
-    assert "answer status" in row["told"]
-    outcome = run(*HERE, *options)
-    assert outcome.out.splitlines()[1].split()[:2] == ["answers", "8"]
-    assert "Right and wrong guesses differ in: answer status" in outcome.out
-    # The targets, the controls, and one to see whether the service asks for receipts.
-    assert f"All {8 + 20 + 1} accounts of the audit were removed." in outcome.out
-    assert KEY not in outcome.out + outcome.err
-
-
-def test_a_stolen_key_over_several_windows_of_a_real_service() -> None:
-    """In a process of its own: the service has threads in this one, whose output is captured."""
-    with serving(window="8h", new_places=3) as (address, secret):
-        options = ("--stolen-key", "--strategy", "revoke", "--windows", "2", "--targets", "2", "--seed", "3")
-        outcomes = [
-            subprocess.run(
-                [*COMMAND, "attack", "--url", address, *options, *more],
-                env={**os.environ, "NEARVEIL_PLATFORM_KEY": secret},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            for more in (["--json"], [])
-        ]
-        assert [outcome.returncode for outcome in outcomes] == [0, 0], outcomes[0].stderr
-    [row] = json.loads(outcomes[0].stdout)["strategies"]
-    assert (row["strategy"], row["people"], len(row["found_by_window"])) == ("revoke", 2, 2)
-    assert row["found_by_window"][-1] == row["found_with_guesses"]
-    # From the first window's beginning to the end of the guesses of the second one.
-    assert row["epochs"] > 8
-    assert "revoke, found after each of 2 budget windows: " in outcomes[1].stdout
-    assert secret not in outcomes[1].stdout + outcomes[1].stderr
-
-
 BAD = [
-    (("--stolen-key", "--stolen-token"), 2, "give one of --stolen-key and --stolen-token"),
-    (("--stolen-key", "--k", "5"), 2, "--k has no effect on an attack with a stolen key"),
-    (("--stolen-token", "--region", "berlin"), 2, "--region has no effect"),
-    (("--stolen-token", "--strategy", "recreate"), 2, "recreate needs the platform key"),
-    (("--stolen-key", "--targets", "0"), 2, "1 to 1,000 targets (--targets)"),
-    (("--stolen-key",), 2, "noise in metres per place"),
-    (("--strategy", "answers"), 2, "--strategy needs --stolen-key or --stolen-token"),
     ((), 2, "only a service of your own can be attacked"),
     (("--key", "nowhere.txt"), 2, "the file of --key cannot be read"),
     (("--key", KEY), 2, "can see a key on the command line"),
@@ -207,9 +139,9 @@ def test_a_persons_token_is_no_platform_key(run: Run, service: StubService, tmp_
     assert service.requests == []
 
 
-@pytest.mark.parametrize("option", ["--key", "--targets", "--target", "--truth", "--askers", "--stolen-key"])
+@pytest.mark.parametrize("option", ["--key", "--targets", "--target", "--truth", "--askers"])
 def test_options_of_the_audit_need_an_address(run: Run, option: str) -> None:
-    outcome = run("attack", "--dataset", "gaussian", option, *([] if option == "--stolen-key" else ["1"]))
+    outcome = run("attack", "--dataset", "gaussian", option, "1")
     assert (outcome.code, f"{option} needs --url" in outcome.err) == (2, True)
 
 

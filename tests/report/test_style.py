@@ -25,7 +25,7 @@ def test_a_label_looks_the_same_everywhere() -> None:
             "interval, Gaussian, private grid", "paper, private k-means", "paper, Gaussian, private k-means",
             "paper, public random centres", "planar Laplace", "per-axis Laplace", "SRR", "Square",
         ],
-        ["GI-LIA", "ZO-LIA", "adaptive, 1 account", "adaptive, 4 accounts", "unfolding", "sandwich"],
+        ["GI-LIA", "ZO-LIA", "adaptive, 1 account", "adaptive, 4 accounts", "unfolding"],
         ["epsilon = 0.5", "epsilon = 1", "epsilon = 3", "epsilon = 5"],
         ["brightkite", "gowalla", "gaussian", "beta"],
         ["RSM", "noise and resample", "Nearveil's sampler"],

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         Spot,
     )
     from nearveil.attacks.registry import ATTACKS, attack_class
-    from nearveil.attacks.sandwich import Sandwich
     from nearveil.attacks.scores import score_attacker, score_naming
     from nearveil.attacks.simulator import SimulatedService
     from nearveil.attacks.unfolding import Unfolding
@@ -71,7 +70,6 @@ __all__ = [
     "Outcome",
     "PersonOracle",
     "Radii",
-    "Sandwich",
     "SimulatedService",
     "Spot",
     "Trace",
@@ -111,7 +109,6 @@ _HOMES = {
     "Outcome": "nearveil.attacks.base",
     "PersonOracle": "nearveil.attacks.oracle",
     "Radii": "nearveil.attacks.oracle",
-    "Sandwich": "nearveil.attacks.sandwich",
     "SimulatedService": "nearveil.attacks.simulator",
     "Spot": "nearveil.attacks.oracle",
     "Trace": "nearveil.attacks.base",

@@ -251,12 +251,6 @@ class Neighbourhood:
         often = np.array([self._seen[person] >= _ALWAYS for person in self.people])
         return len(np.unique(self._households()[often]))
 
-    def shows_single_points(self) -> bool:
-        """Whether all lists are full, and any two the same or without a common person, as where many share a point."""
-        different = {tuple(answer) for answer in self.lists}
-        listed = sum(map(len, different))
-        return len(different) > 1 and listed == len(self._seen) == len(different) * self._k
-
     def solutions(self) -> FloatArray:
         """Places of everybody in each solution that is about as good as the best, of shape (solutions, people, 2)."""
         worst = 2 * self._strains.min() + _CREDIBLE_STRAIN * self._scale_m

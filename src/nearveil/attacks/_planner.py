@@ -47,7 +47,7 @@ class Outlook:
     guesses: FloatArray
     buckets: int
 
-    def seen_from(self, q: FloatArray, known_ahead: int, sentinels: int) -> PlaceOutlook:
+    def seen_from(self, q: FloatArray, known_ahead: int) -> PlaceOutlook:
         """See the belief from a place; ``known_ahead`` as in `Rings.ahead`, or -1."""
         # How crowded it is around q, according to earlier questions near it.
         gaps = np.hypot(*(self.densities[:, :2] - q).T)
@@ -65,7 +65,6 @@ class Outlook:
             ordered_distances=distances[order],
             cumulative_weights=np.cumsum(self.planning_weights[order]),
             known_ahead=known_ahead,
-            sentinels=sentinels,
         )
 
 
@@ -79,7 +78,6 @@ class PlaceOutlook:
     ordered_distances: FloatArray
     cumulative_weights: FloatArray
     known_ahead: int
-    sentinels: int
 
     def quantile_radii(self, shares: FloatArray) -> FloatArray:
         """Distances below which the target lies with the given probabilities."""
@@ -99,7 +97,6 @@ class PlaceOutlook:
                 view.bucket,
                 view.buckets,
                 self.known_ahead,
-                self.sentinels,
                 view.k,
                 view.tau_m,
             )
@@ -162,7 +159,6 @@ def _score(
     bucket: IntArray,
     buckets: int,
     known_ahead: int,
-    sentinels: int,
     k: int,
     tau_m: float,
 ) -> float:
@@ -192,12 +188,12 @@ def _score(
                 nearer += 1
                 # At least as many people as before the target, if that is known, are no nearer than the colluder.
                 people = min(density * radii[j] * radii[j], float(known_ahead) if known_ahead >= 0 else np.inf)
-                if people + sentinels + j + 1 <= k:
+                if people + j + 1 <= k:
                     listed += 1
         if known_ahead >= 0:
-            seen = 1.0 if known_ahead + sentinels + nearer < k else 0.0
+            seen = 1.0 if known_ahead + nearer < k else 0.0
         else:
-            seen = chance_to_be_listed(density * distance * distance + sentinels + nearer, k)
+            seen = chance_to_be_listed(density * distance * distance + nearer, k)
         # Not listed, and no colluder nearer that is: nothing is learned.
         outcome_hidden = -1 if listed == 0 else (count if listed == count else rings + listed - 1)
         mass[bucket[i], nearer] += planning_weights[i] * seen
@@ -288,15 +284,15 @@ class Planner:
         if accounts == 0:
             return self.no_radii
         even = np.arange(1, accounts + 1) / (accounts + 1)
-        return self._outlook().seen_from(self._belief.start, -1, 0).quantile_radii(even)
+        return self._outlook().seen_from(self._belief.start, -1).quantile_radii(even)
 
-    def next_question(self, accounts: int, *, sentinel: bool) -> tuple[Spot, FloatArray]:
+    def next_question(self, accounts: int) -> tuple[Spot, FloatArray]:
         """The place and the radii that promise most."""
         view, ahead = self._outlook(), self._rings.ahead()
         best_score, best_place, best_radii = -1.0, self._places[0], np.array([view.tau_m])
         for place in self._candidates(view):
             known = ahead.get(place, -1)
-            seen = view.seen_from(np.array(place), known, int(sentinel))
+            seen = view.seen_from(np.array(place), known)
             for radii in _radii(seen, accounts):
                 score = seen.score(radii) * (1.0 if known >= 0 else self._trust)
                 if score > best_score:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -63,8 +63,6 @@ class Adaptive(Attack):
     checks : int, optional
         With answers about one person: how many answers that are certain by then must come true. By default one if the
         oracle says that it has a fixed rule, else four. Nothing is certified about others, however many there are.
-    certifies : bool
-        Without it no account is a sentinel: all are rulers, and the estimate is only as good as they are.
     """
 
     name: ClassVar[str] = "adaptive"
@@ -76,7 +74,6 @@ class Adaptive(Attack):
     colluders: int = 1
     most_queries: int = 60
     checks: int | None = None
-    certifies: bool = True
 
     def __post_init__(self) -> None:
         if not 0 < self.tau_m < math.inf:
@@ -96,10 +93,6 @@ class Adaptive(Attack):
         prior = Prior(self.half_extent_m, self.tau_m, start)
         return RingSearch(oracle, prior, most_queries=self.most_queries, checks=self.checks).run(self.name)
 
-    def uncertified(self) -> Self | None:
-        """Return the same attack without sentinels."""
-        return replace(self, certifies=False) if self.certifies else None
-
     def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
         return _Search(self, inquiry, start).run()
 
@@ -111,7 +104,7 @@ class _Search:
         self._attack, self._inquiry, self._start, self._is_patient = attack, inquiry, start, is_patient
         self._accounts = inquiry.colluders[: attack.colluders]
         self._has_exact_lists = bool(getattr(inquiry.oracle, "has_exact_lists", False))
-        self._confirms = attack.certifies and not self._has_exact_lists
+        self._confirms = not self._has_exact_lists
         self._aim_m = _CONFIRM_AT * attack.tau_m if self._confirms else attack.tau_m
         k = inquiry.oracle.k
         # Those that confirm an estimate; all of them must fit into a list.
@@ -144,7 +137,7 @@ class _Search:
 
     def _found_by_bounds(self, centre: Spot, radius_m: float) -> Finding:
         """All that is possible is near: a proof where lists are exact and the target was seen."""
-        is_proof = self._attack.certifies and self._has_exact_lists and not self._rings.never_seen
+        is_proof = self._has_exact_lists and not self._rings.never_seen
         return Finding(Outcome.FOUND, centre, certified=is_proof, radius_m=radius_m if is_proof else None)
 
     @property
@@ -175,7 +168,7 @@ class _Search:
 
     def _ask_next(self) -> bool:
         """Ask the question with the highest score; False if the answer makes no sense."""
-        place, radii = self._planner.next_question(len(self._accounts), sentinel=False)
+        place, radii = self._planner.next_question(len(self._accounts))
         if self._may_end(place, radii):
             # Then this very question is on all sides, if the target is near the place.
             radii = np.concatenate([np.full(_SIDES, radii[0]), radii[1:]])[: len(self._accounts)]

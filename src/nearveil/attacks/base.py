@@ -209,10 +209,6 @@ class Attack(ABC):
         del region, tau_m, colluders
         return cls()
 
-    def uncertified(self) -> Self | None:
-        """Return the same attack without a certificate, to measure what that costs; None if it certifies nothing."""
-        return None
-
     def infer(self, oracle: Oracle, target: Person, start: Spot) -> AttackResult:
         """Find a target that is listed at ``start``, touching nothing but the oracle."""
         if len(oracle.colluders) < self.colluders_needed:

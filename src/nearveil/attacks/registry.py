@@ -6,7 +6,6 @@ from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.answers import Answers
 from nearveil.attacks.base import Attack
 from nearveil.attacks.gi_lia import GILIA
-from nearveil.attacks.sandwich import Sandwich
 from nearveil.attacks.unfolding import Unfolding
 from nearveil.attacks.zo_lia import ZOLIA
 from nearveil.errors import UsageError
@@ -14,7 +13,7 @@ from nearveil.plugins import load_class, reference
 
 ENTRY_POINTS = "nearveil.attacks"
 
-ATTACKS: dict[str, type[Attack]] = {one.name: one for one in (GILIA, ZOLIA, Sandwich, Adaptive, Unfolding)}
+ATTACKS: dict[str, type[Attack]] = {one.name: one for one in (GILIA, ZOLIA, Adaptive, Unfolding)}
 """Nearveil's own, in the order of tables. A new one joins here, and is then everywhere."""
 
 

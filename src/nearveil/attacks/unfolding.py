@@ -9,7 +9,6 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from nearveil.attacks._cells import Cells
 from nearveil.attacks._order_fit import Neighbourhood
 from nearveil.attacks.base import Attack, Finding, Inquiry, Outcome, step_from
 from nearveil.attacks.oracle import Spot, spot_of
@@ -28,8 +27,8 @@ class Unfolding(Attack):
     All places are close to each other for how far a list reaches, so that nearly everybody is seen many times. The
     last ones are all around a circle: a person seen only from one of them is near the outer end of its direction.
 
-    Where so many people share each point that a list shows one point only, there is no order to explain. There the
-    places are at the edges of the target's cell, where another point begins to be the nearest.
+    Where so many people share each point that a list shows one point only, there is no order to explain, and the attack
+    does not find the target.
 
     Parameters
     ----------
@@ -67,15 +66,6 @@ class Unfolding(Attack):
     most_disorder : float
         Lists contradict each other if the best solution violates more than this share of what they say about pairs of
         people who are not in the same order everywhere.
-    most_cell_queries : int
-        Where every list shows the people of one point only: the number of questions after which the best guess is
-        returned, instead of ``most_queries``.
-    samples, rounds : int
-        There, how many sets of points are kept that explain which one is the nearest, and how often each is moved
-        after a question.
-    fresh_samples, least_fresh : int
-        There, how many other sets are tried for before the target counts as found, and how many of them must explain
-        all lists. They have to agree, too.
     """
 
     name: ClassVar[str] = "unfolding"
@@ -103,11 +93,6 @@ class Unfolding(Attack):
     cooling: tuple[float, ...] = (0.3, 0.1, 0.03, 0.01)
     others_within: float = 2.5
     most_disorder: float = 0.2
-    most_cell_queries: int = 150
-    samples: int = 100
-    rounds: int = 63
-    fresh_samples: int = 12
-    least_fresh: int = 3
 
     @classmethod
     def for_region(cls, region: Region, *, tau_m: float, colluders: int) -> Self:
@@ -123,8 +108,6 @@ class Unfolding(Attack):
         if inquiry.target not in self._ask(inquiry, hood, start):
             return Finding(Outcome.NOT_LISTED)
         self._look_around(inquiry, hood)
-        if (found := self._locate_by_cells(inquiry, hood, rng)) is not None:
-            return found
         scale_m, puzzled = self._guess_m(hood), False
         while True:
             asked = len(inquiry.steps)
@@ -144,43 +127,6 @@ class Unfolding(Attack):
             spread = self.spread if early or self._target_agreed(hood) else self.wider
             for _ in range(min(1 if asked < self.settled else self.batch, self.most_queries - asked)):
                 self._ask(inquiry, hood, self._next_place(hood, spread * scale_m, rng))
-
-    def _locate_by_cells(self, inquiry: Inquiry, hood: Neighbourhood, rng: np.random.Generator) -> Finding | None:
-        """Find the target by which point is the nearest to a place; None where lists show the people of several."""
-        cells = Cells(self.half_extent_m, samples=self.samples, rounds=self.rounds, rng=rng)
-        for place, answer in zip(hood.places, hood.lists, strict=True):
-            cells.add(place, answer)
-        while hood.shows_single_points():
-            if not cells.fit():
-                return Finding(Outcome.CONTRADICTION)
-            if self._cells_agreed(cells):
-                return self._cells_finding(inquiry.target, cells, Outcome.FOUND)
-            if len(inquiry.steps) >= self.most_cell_queries:
-                return self._cells_finding(inquiry.target, cells, Outcome.OUT_OF_QUERIES)
-            place = cells.next_place()
-            cells.add(place, self._ask(inquiry, hood, place))
-        return None
-
-    def _cells_agreed(self, cells: Cells) -> bool:
-        """Whether all samples have the target within half of tau, and solutions found anew have it within tau."""
-        if _deviations_m(cells.samples)[0] > self.tau_m / 2:
-            return False
-        fresh = cells.fresh(self.fresh_samples)
-        if len(fresh) < self.least_fresh:
-            return False
-        apart_m = np.linalg.norm(fresh[:, 0] - np.median(cells.samples[:, 0], axis=0), axis=1)
-        cells.include(fresh)
-        return bool(apart_m.max() <= self.tau_m)
-
-    def _cells_finding(self, target: Person, cells: Cells, outcome: Outcome) -> Finding:
-        places, deviations_m = np.median(cells.samples, axis=0), _deviations_m(cells.samples)
-        others = {
-            person: spot_of(places[number])
-            for number, people in enumerate(cells.people)
-            for person in people
-            if person != target and deviations_m[number] <= self.others_within * self.tau_m
-        }
-        return Finding(outcome, spot_of(places[0]), others=others)
 
     def _ask(self, inquiry: Inquiry, hood: Neighbourhood, place: Spot) -> Sequence[Person]:
         answer = inquiry.ask(place)

@@ -41,20 +41,14 @@ from nearveil.cli.attack_service import (
     AskersOption,
     KeyOption,
     PlainHttpOption,
-    StolenKeyOption,
-    StolenTokenOption,
-    StrategyOption,
     TargetOption,
     TargetsOption,
     TruthOption,
     UrlOption,
-    WindowsOption,
     attack_service,
-    attack_with_stolen,
     refuse_other_options,
 )
 from nearveil.cli.populations import Population, dataset_population, file_population
-from nearveil.client.stolen_key import Stolen
 from nearveil.errors import UsageError, require_package
 from nearveil.evaluation.attack import AttackOutcome, PopulationAttack, attack_population
 from nearveil.evaluation.attack_experiment import AttackProtocol
@@ -244,10 +238,6 @@ def attack(
     truth: TruthOption = None,
     askers: AskersOption = None,
     plain_http: PlainHttpOption = False,
-    stolen_key: StolenKeyOption = False,
-    stolen_token: StolenTokenOption = False,
-    strategy: StrategyOption = None,
-    windows: WindowsOption = 1,
     adapter: AdapterOption = None,
     campaign: CampaignOption = False,
     most_questions: MostQuestionsOption = None,
@@ -256,10 +246,9 @@ def attack(
 
     The attack runs against a simulated service in memory. With any option under Mechanism (--epsilon, --noise,
     --mechanism ...) everybody is protected first. With --url a running service of your own is attacked instead: the
-    command creates its targets and colluders there, and removes them afterwards. With --stolen-key or --stolen-token
-    it attacks them as somebody who can report in their names. With --adapter the service is any of your own, behind a
-    Python file with a few functions. With --campaign everybody is mapped at once, without an account. With --policy or
-    --preset the simulated service rounds, cuts or disturbs its lists.
+    command creates its targets and colluders there, and removes them afterwards. With --adapter the service is any
+    of your own, behind a Python file with a few functions. With --campaign everybody is mapped at once, without an
+    account. With --policy or --preset the simulated service rounds, cuts or disturbs its lists.
     """
     if adapter is not None:
         refuse_options_without_adapter(context)
@@ -278,14 +267,7 @@ def attack(
         attack_class(one)
     refuse_list_options(context, said)
     refuse_without_effect(context, campaign=campaign)
-    refuse_other_options(context, with_service=url is not None, with_stolen=stolen_key or stolen_token)
-    if url is not None and (stolen_key or stolen_token):
-        attack_with_stolen(
-            url=url, key=key, stolen=Stolen.KEY if stolen_key else Stolen.TOKEN, strategies=strategy or (), tau=tau,
-            targets=targets, windows=windows, plain_http=plain_http, seed=seed,
-            json=json,
-        )  # fmt: skip
-        return
+    refuse_other_options(context, with_service=url is not None)
     if url is not None:
         attack_service(
             url=url, key=key, region=region, names=names, k=k, colluders=colluders, tau=tau, targets=targets,

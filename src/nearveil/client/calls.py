@@ -403,11 +403,6 @@ def _read_page(answer: httpx.Response) -> Page:
     return list(ids), following
 
 
-def anything(method: str, path: str, *, json: Any = None, also: Collection[int] = ()) -> Call[httpx.Response]:
-    """Return the whole answer to any request that may be repeated, for audits: a success, or one ``also`` has."""
-    return Call(method, path, lambda answer: answer, json=json, also=also)
-
-
 def in_parts(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
     """Cut what one request does not hold."""
     for start in range(0, len(items), most):

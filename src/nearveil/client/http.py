@@ -165,8 +165,6 @@ class Client:
     report = _blocking(calls.report)
     withdraw = _blocking(calls.withdraw)
     nearby = _blocking(calls.nearby)
-    # For audits.
-    answer = _blocking(calls.anything)
 
     def create_people(self, people: Sequence[str]) -> int:
         """Create many people; return how many are new."""
@@ -284,8 +282,6 @@ class AsyncClient:
     report = _awaitable(calls.report)
     withdraw = _awaitable(calls.withdraw)
     nearby = _awaitable(calls.nearby)
-    # For audits.
-    answer = _awaitable(calls.anything)
 
     async def create_people(self, people: Sequence[str]) -> int:
         """Create many people; return how many are new."""

@@ -295,7 +295,7 @@ def attack(
     target : int or str, optional
         Whom to find; an oracle about one person knows it.
     method : str or Attack
-        ``"adaptive"``, ``"gi-lia"``, ``"zo-lia"``, ``"sandwich"``, ``"unfolding"``, your own as ``"file.py:Class"``, or
+        ``"adaptive"``, ``"gi-lia"``, ``"zo-lia"``, ``"unfolding"``, your own as ``"file.py:Class"``, or
         an attack that is set up already.
     accounts : int
         Accounts of the adaptive attacker; the other attacks take the number they need, and an oracle has its own.
@@ -503,9 +503,7 @@ def attack_population(
     _check_knowledge(experiment, joint=joint, known_share=known_share)
     with progress(f"protecting {name}", protocol.runs) as advance:
         experiment.publish_all(advance)
-    # Those that certify are run without a certificate as well.
-    trials = sum(1 + (experiment.uncertified(one) is not None) for one in attack_setups)
-    total = len(ks) * trials * protocol.runs * protocol.instances
+    total = len(ks) * len(attack_setups) * protocol.runs * protocol.instances
     with progress(f"attacking {name}", total) as advance:
         rows = experiment.run(attack_setups, ks, person=person, cores=used, progress=advance)
     best = matched = None

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -193,9 +192,6 @@ class AttackScore:
         Certified, and farther than tau from where the service has the target.
     at_least : float or None
         Questions that no attack can do without on average, even with everybody else's map; see `least_questions`.
-    certificate_price : float or None
-        Questions per attack that the certificate cost: less the questions of the same attack without one; None where
-        nothing is certified, or where it was not measured.
     others_located : float or None
         Share of all other people in the attack's lists who were located within tau; None if none were looked for.
     acc_served : Share or None
@@ -217,7 +213,6 @@ class AttackScore:
     false_certificates: int
     at_least: float | None
     others_located: float | None
-    certificate_price: float | None = None
     acc_served: Share | None = None
     radius_m: float | None = None
     radius_held: float | None = None
@@ -446,26 +441,14 @@ class AttackExperiment:
         runs = range(self.protocol.runs)
         setups = [self.setup(run) for run in runs]
         targets = {(run, k): self.instances(run, k, person) for k in ks for run in runs}
-        bare = {one: less for one in attack_setups if (less := self.uncertified(one)) is not None}
-        cells = [(k, attack_setup) for k in ks for attack_setup in (*attack_setups, *bare.values())]
+        cells = [(k, attack_setup) for k in ks for attack_setup in attack_setups]
         trials = [Trial(setups[run], attack_setup, k, targets[run, k]) for k, attack_setup in cells for run in runs]
         results = run_trials(trials, cores=cores, progress=progress)
         attempts = [self._compare(trial, found) for trial, found in zip(trials, results, strict=True)]
-        edges = range(0, len(attempts) + 1, self.protocol.runs)
-        rows = {
-            cell: self.row(*cell, attempts[first:last])
-            for cell, (first, last) in zip(cells, pairwise(edges), strict=True)
-        }
         return [
-            _with_price(rows[k, one], rows[k, bare[one]]) if one in bare else rows[k, one]
-            for k in ks
-            for one in attack_setups
+            self.row(*cell, attempts[number * len(runs) : (number + 1) * len(runs)])
+            for number, cell in enumerate(cells)
         ]
-
-    def uncertified(self, attack_setup: AttackSetup) -> AttackSetup | None:
-        """The same attack without its certificate, by which its price is measured; accounts are what it costs."""
-        less = attack_setup.attack.uncertified() if self.answers.is_list else None
-        return None if less is None else AttackSetup(less, attack_setup.colluders)
 
     def attempts(
         self, run: int, attack_setup: AttackSetup, k: int, instances: tuple[Instance, ...] | None = None
@@ -505,9 +488,3 @@ class AttackExperiment:
             )
             for result, instance in zip(results, trial.instances, strict=True)
         ]
-
-
-def _with_price(row: AttackRow, uncertified: AttackRow) -> AttackRow:
-    """Enter what the certificate cost, from the same attack without it on the same people."""
-    price = row.score.queries.value - uncertified.score.queries.value
-    return replace(row, score=replace(row.score, certificate_price=price))

@@ -168,7 +168,6 @@ _KNOWN = {
     "adaptive attack, on one person": Look("vermilion", "o", ""),
     "Bayes attacker, from what is published": Look("blue", "D", ""),
     "campaign, for each of all people": Look("ink", "s", ""),
-    "sandwich": Look("purple", "X", "--"),
     # Epsilon, from cold to warm as less is hidden.
     "epsilon = 0.5": Look("blue", "o", "-"),
     "epsilon = 1": Look("sky", "s", "--"),

@@ -12,7 +12,7 @@ from nearveil.evaluation.paper_numbers import paper_table1
 
 HEADERS = (
     "attack", "dataset", "k", "colluders", "Dist (m)", "Acc", "Cost (s)", "queries", "p95", "at least", "certified",
-    "its price", "radius (m)", "others",
+    "radius (m)", "others",
 )  # fmt: skip
 PAPER_TAU_M = 100.0
 PAPER_HEADERS = ("paper: Dist (m)", "Acc", "Cost (s)")
@@ -25,10 +25,9 @@ def table_notes(*, tau_m: float, runs: int, instances: int) -> str:
         f"Dist: mean error{over}; Acc: share found within {tau_m:g} m, with a binomial 95 % interval.\n"
         "queries: questions per attack (p95: 95 % need no more); at least: what no attack can do without on average,\n"
         "even with everybody else's map, as an answer tells at most log2(k + 1) bits about the target; certified:\n"
-        "share in which the answers leave no other place (where people are protected, for the published one); its\n"
-        "price: questions more than without a certificate; radius: mean distance within which the attack says that\n"
-        "the service has the target, surely where certified, else in 95 % of cases; others: share of all other people\n"
-        "in its lists who were found as well."
+        "share in which the answers leave no other place (where people are protected, for the published one);\n"
+        "radius: mean distance within which the attack says that the service has the target, surely where certified,\n"
+        "else in 95 % of cases; others: share of all other people in its lists who were found as well."
     )
 
 
@@ -47,7 +46,6 @@ def attack_cells(row: AttackRow) -> list[str]:
         f"{score.queries_p95:.0f}",
         "–" if score.at_least is None else f"{score.at_least:.1f}",
         f"{score.certified.value:.2f}" if row.attack == "adaptive" else "–",
-        "–" if score.certificate_price is None else f"{score.certificate_price:.1f}",
         "–" if score.radius_m is None else f"{score.radius_m:.0f}",
         "–" if score.others_located is None else f"{score.others_located:.2f}",
     ]
@@ -89,7 +87,6 @@ def attack_document(
         "certified": round(score.certified.value, 4),
         "false_certificates": score.false_certificates,
         "questions_at_least": _rounded(score.at_least),
-        "certificate_price": _rounded(score.certificate_price),
         "acc_served": None if score.acc_served is None else round(score.acc_served.value, 4),
         "radius_m": _rounded(score.radius_m),
         "radius_held": _rounded(score.radius_held),
