@@ -16,23 +16,15 @@ from nearveil.cli._options import (
     CardName,
     CardOption,
     DropOption,
-    EngineName,
-    EngineOption,
     ForceOption,
-    InputFormatOption,
     JsonOption,
     KeepOrderOption,
-    KeyOption,
     LedgerOption,
-    OutputFormatOption,
-    PartitionByOption,
     PerRowOption,
     PersonOption,
     RegionOption,
     ScalingOption,
     SeedOption,
-    SparkConfOption,
-    SparkOptions,
     TrueFiguresOption,
     chosen_region,
     open_ledger,
@@ -80,23 +72,9 @@ def protect(
     card: CardOption = CardName.SHORT,
     json: JsonOption = False,
     force: ForceOption = False,
-    engine: EngineOption = EngineName.LOCAL,
-    key: KeyOption = None,
-    input_format: InputFormatOption = None,
-    output_format: OutputFormatOption = None,
-    partition_by: PartitionByOption = None,
-    spark_conf: SparkConfOption = None,
 ) -> None:
     """Write a copy of INPUT with noisy locations, and print what is guaranteed."""
     started = time.perf_counter()
-    spark = SparkOptions(
-        key=key,
-        input_format=input_format,
-        output_format=output_format,
-        partition_by=partition_by,
-        spark_conf=spark_conf,
-    )
-    spark.check(engine, seed, keep_order=keep_order)
     if json and is_standard(output):
         raise UsageError("--json and OUTPUT - both go to standard output; name a file for OUTPUT")
     other_inputs = {"the --ledger": ledger, **protection.input_files, "the --region file": region}
@@ -116,7 +94,6 @@ def protect(
         keep_order=keep_order,
         ledger=open_ledger(ledger, budget, read, seed),
         force=force,
-        engine=spark.engine() if engine is EngineName.SPARK else None,
         progress=progress_bar,
     )
     for warning in result.warnings:
