@@ -29,7 +29,7 @@ from nearveil.mechanisms.fit_grid import build_grid_intervals
 from nearveil.mechanisms.intervals import PAPER_CENTRES
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import named_region
-from nearveil.release.spark.api import protect_path
+from nearveil.release.spark import protect
 
 REGION = named_region("san-francisco")
 _FILE_ROWS = 1_000_000
@@ -104,7 +104,8 @@ def _session(master: str) -> SparkSession:
 
 def _seconds(spark: SparkSession, source: Path, output: Path, mechanism: Mechanism) -> float:
     started = time.perf_counter()
-    protect_path(spark, str(source), str(output), mechanism=mechanism, key="id", force=True)
+    rows = protect(spark.read.parquet(str(source)), mechanism=mechanism, key="id").rows
+    rows.write.mode("overwrite").parquet(str(output))
     return time.perf_counter() - started
 
 

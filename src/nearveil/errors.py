@@ -63,6 +63,7 @@ def without_context() -> Iterator[None]:
 EXTRA_OF = {
     "matplotlib": "report",
     "jinja2": "report",
+    "pooch": "report",
     "fastapi": "serve",
     "starlette": "serve",
     "pydantic": "serve",

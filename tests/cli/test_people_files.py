@@ -114,16 +114,3 @@ def test_lengths_beyond_the_region_are_questioned(run: Run, tmp_path: Path) -> N
 def test_options_of_reading_belong_to_a_file(run: Run) -> None:
     outcome = run("attack", "--dataset", "gaussian", "--encoding", "latin-1")
     check(outcome, 2, "--encoding cannot be used with --dataset")
-
-
-def test_spark_has_its_own_ways_to_read(run: Run, tmp_path: Path) -> None:
-    pytest.importorskip("pyspark")
-    from nearveil.errors import UsageError
-    from nearveil.mechanisms.planar_laplace import PlanarLaplace
-    from nearveil.release.spark.api import Job
-
-    with pytest.raises(UsageError, match="does not support --crs"):
-        Job(
-            mechanism=PlanarLaplace(), key="id", read=ReadOptions(crs="EPSG:25833"), ledger=None, secret=b"",
-            repeats=False, progress=None,
-        )  # fmt: skip

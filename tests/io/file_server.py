@@ -13,26 +13,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class FileServer:
     """What the server has and does; ``asked`` are the headers of the requests it got.
 
-    ``cut_after`` has one entry for each coming request: so many bytes, and the connection is closed.
+    With ``cut_after``, it closes the connection after so many bytes.
     """
 
     content: bytes
-    etag: str | None = '"one"'
-    modified: str | None = None
-    ranges: bool = True
     status: int = 200
-    shift: int = 0
-    repeats_version: bool = True
-    cut_after: list[int] = field(default_factory=list)
+    cut_after: int | None = None
     asked: list[Message] = field(default_factory=list)
     url: str = ""
-
-    def version_headers(self) -> dict[str, str]:
-        headers = {"ETag": self.etag, "Last-Modified": self.modified}
-        return {name: value for name, value in headers.items() if value is not None}
-
-    def is_current(self, if_range: str | None) -> bool:
-        return if_range is None or if_range in self.version_headers().values()
 
 
 @contextmanager
@@ -43,30 +31,10 @@ def serving(server: FileServer) -> Iterator[FileServer]:
             if server.status != 200:
                 self.send_error(server.status)
                 return
-            total = len(server.content)
-            asked = self.headers.get("Range")
-            if not (asked and server.ranges and server.is_current(self.headers.get("If-Range"))):
-                self.answer(200, 0, server.version_headers())
-                return
-            start = int(asked.removeprefix("bytes=").removesuffix("-"))
-            if start >= total:
-                self.send_response(416)
-                self.send_header("Content-Range", f"bytes */{total}")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-                return
-            start += server.shift
-            headers = server.version_headers() if server.repeats_version else {}
-            self.answer(206, start, {**headers, "Content-Range": f"bytes {start}-{total - 1}/{total}"})
-
-        def answer(self, status: int, start: int, headers: dict[str, str]) -> None:
-            body = server.content[start:]
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            for name, value in headers.items():
-                self.send_header(name, value)
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(server.content)))
             self.end_headers()
-            self.wfile.write(body[: server.cut_after.pop(0)] if server.cut_after else body)
+            self.wfile.write(server.content[: server.cut_after])
 
         def log_message(self, format: str, *args: object) -> None:
             pass

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import timedelta
 from enum import StrEnum
 from functools import wraps
@@ -23,7 +21,6 @@ from nearveil.mechanisms.intervals import Intervals, intervals_from_json
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Ledger
 from nearveil.region import DEFAULT_REGION, Region, parse_region
-from nearveil.release.protect import Engine
 from nearveil.types import FloatArray
 
 
@@ -329,105 +326,6 @@ def takes_reading(command: Callable[..., None]) -> Callable[..., None]:
             raise DataError(f"{error}, or leave such rows out with --skip-bad FILE") from None
 
     return takes_options("reading", _reading, _read_options)(naming_the_way_out)
-
-
-# Options for the engine, local or Spark.
-
-
-_PANEL = "Spark engine"
-
-
-class EngineName(StrEnum):
-    """Engines that can run a release."""
-
-    LOCAL = "local"
-    SPARK = "spark"
-
-
-EngineOption = Annotated[
-    EngineName,
-    typer.Option(help="Run on this machine, or on Spark, which reads and writes every path that Spark supports."),
-]
-KeyOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Column with a different value in every row; required.", metavar="COLUMN", rich_help_panel=_PANEL
-    ),
-]
-InputFormatOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Format of the input, as Spark names it.", show_default="from its extension", rich_help_panel=_PANEL
-    ),
-]
-OutputFormatOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Format of the output, as Spark names it, such as delta.",
-        show_default="from its extension, or parquet",
-        rich_help_panel=_PANEL,
-    ),
-]
-PartitionByOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Partition the output by this column; may be repeated.", metavar="COLUMN", rich_help_panel=_PANEL
-    ),
-]
-SparkConfOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Spark setting, such as spark.master=spark://host:7077; may be repeated.",
-        metavar="NAME=VALUE",
-        rich_help_panel=_PANEL,
-    ),
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkOptions:
-    """The options of the Spark engine."""
-
-    key: str | None
-    input_format: str | None
-    output_format: str | None
-    partition_by: Sequence[str] | None
-    spark_conf: Sequence[str] | None
-
-    def check(self, engine: EngineName, seed: int | None, *, keep_order: bool) -> None:
-        """Refuse options that the engine does not support, and Spark without a key."""
-        if engine is EngineName.SPARK and self.key is None:
-            raise UsageError("the Spark engine needs --key: a column with a different value in every row")
-        if engine is EngineName.SPARK and seed is not None:
-            raise UsageError("the Spark engine does not support --seed; leave it out")
-        if engine is EngineName.SPARK and keep_order:
-            raise UsageError("the Spark engine always writes rows in random order; leave --keep-order out")
-        if engine is EngineName.LOCAL:
-            for name in self.__slots__:
-                if getattr(self, name):
-                    raise UsageError(f"--{name.replace('_', '-')} is for the Spark engine; add --engine spark")
-
-    def engine(self) -> Engine:
-        """Return the Spark engine; Spark is imported only here."""
-        from nearveil.release.spark.api import SparkEngine  # noqa: PLC0415
-
-        return SparkEngine(
-            key=str(self.key),
-            input_format=self.input_format,
-            output_format=self.output_format,
-            partition_by=tuple(self.partition_by or ()),
-            settings=self.settings,
-            # Spark shows its own progress bar: only Spark knows the stages.
-            show_progress=sys.stderr.isatty(),
-        )
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """Spark settings by name."""
-        pairs = [text.partition("=") for text in self.spark_conf or ()]
-        if not all(name.startswith("spark.") and value for name, _, value in pairs):
-            raise UsageError("--spark-conf takes a setting and its value, such as spark.master=spark://host:7077")
-        return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 # Options that charge a release to a ledger of privacy budgets.

@@ -69,9 +69,8 @@ def datasets(context: click.Context, *, data_dir: Path | None, statistics: bool,
 def fetch(names: tuple[str, ...], *, to: Path | None, base_url: str, sha256: str | None) -> None:
     """Download SNAP's original files of check-ins (60 MB and 105 MB), and verify them.
 
-    An interrupted download is resumed. SNAP publishes no checksums. The file of gowalla must have the checksum that
-    several public projects state. No checksum is known for brightkite: gzip's own checksum must be right and the
-    number of check-ins close to SNAP's; the SHA-256 is recorded beside the file, and later downloads must match it.
+    SNAP publishes no checksums. The file of gowalla must have the checksum that several public projects state. No
+    checksum is known for brightkite: gzip's own checksum must be right and the number of check-ins close to SNAP's.
     """
     wanted = list(dict.fromkeys(map(DatasetName, names))) or _CHECK_INS
     if sha256 is not None and len(wanted) != 1:

@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from nearveil.errors import UsageError, without_context
 from nearveil.evaluation.utility import Displacement
@@ -38,25 +38,6 @@ from nearveil.types import ProgressBar, no_bar
 
 if TYPE_CHECKING:
     from nearveil.release.frames import Frame
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProtectJob:
-    """What `protect_file` was asked for, as an engine gets it."""
-
-    source: str
-    output: str
-    mechanism: Mechanism
-    read: ReadOptions
-    keep_order: bool
-    ledger: Ledger | None
-    force: bool
-    progress: ProgressBar
-
-    @property
-    def is_to_be_fitted(self) -> bool:
-        """Whether the mechanism learns its intervals or cells from these people."""
-        return self.mechanism.is_to_be_fitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,13 +168,6 @@ class ProtectResult:
         return {name: value for name, value in statement.to_dict().items() if name in fields}
 
 
-class Engine(Protocol):
-    """Does the work of `protect_file`: this machine, or a cluster."""
-
-    def protect(self, job: ProtectJob, /) -> ProtectResult:
-        """Publish everybody, and charge them before the output can be seen."""
-
-
 @without_context()
 def protect_file(
     source: str | Path,
@@ -205,7 +179,6 @@ def protect_file(
     keep_order: bool = False,
     ledger: Ledger | None = None,
     force: bool = False,
-    engine: Engine | None = None,
     progress: ProgressBar | None = None,
 ) -> ProtectResult:
     r"""Publish another place for everybody in a file.
@@ -228,8 +201,6 @@ def protect_file(
         Everybody is charged in it before the output gets its name; ``read.person`` says who is who.
     force : bool
         Replace the output if it exists.
-    engine : Engine, optional
-        `nearveil.release.spark.SparkEngine` for a cluster; this machine if not given.
     progress : callable, optional
         Gives a progress bar for each step.
 
@@ -242,19 +213,55 @@ def protect_file(
     >>> result.rows, result.guarantee.notion.value
     (2, 'metric')
     """
-    job = ProtectJob(
-        source=str(source),
-        output=str(output),
-        mechanism=_in_region(mechanism, region),
-        read=read or ReadOptions(),
-        keep_order=keep_order,
-        ledger=ledger,
-        force=force,
-        progress=progress or no_bar,
-    )
+    source, output, mechanism = Path(source), Path(output), _in_region(mechanism, region)
+    read, bar = read or ReadOptions(), progress or no_bar
     if ledger is not None:
-        check_charged(job.read, job.mechanism.seed)
-    return (engine or LocalEngine()).protect(job)
+        check_charged(read, mechanism.seed)
+    if read.skip_bad is not None:
+        check_bad_rows_file(read.skip_bad, source, output)
+    if output.exists() and source.exists() and output.samefile(source):
+        raise UsageError("OUTPUT is the INPUT, whose true places would be lost; write to another file")
+    check_people_output(output, force=force)
+    stream = open_people(source, read, region=mechanism.resolved_region)
+    fitted_here = mechanism.is_to_be_fitted
+    ids = _fit(mechanism, stream, read, ledger, bar) if fitted_here else None
+    keep_ids = ledger is not None and ids is None
+    watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row, keep_ids=keep_ids)
+    folder = Path(tempfile.gettempdir()) if is_standard(output) else output.resolve().parent
+    shuffle = None if keep_order else RowShuffle(folder, mechanism.seed)
+    steps = None if stream.rows is None else stream.rows * (1 if keep_order else 2)
+    with people_writer(output, force=force, metadata=file_metadata(mechanism), extension=stream.extension) as writer:
+        with bar("moving people", steps) as advance:
+            published = publish_stream(
+                stream, mechanism, writer, watch, shuffle=shuffle, clip=read.clip, progress=advance
+            )
+        # Whole on disk, and charged, before it gets its name.
+        writer.finish()
+        if ledger is not None:
+            ids = ids or checked_ids(watch.people_by_id(), str(read.person))
+            charge_release(ledger, mechanism, ids, fitted_here=fitted_here)
+    with bar("computing the guarantee", None):
+        card = card_of(
+            mechanism,
+            several_rows=watch.several_rows,
+            fitted_here=fitted_here,
+            clip=read.clip,
+            skip_bad=read.skip_bad is not None,
+            keeps_order=keep_order,
+        )
+    return ProtectResult(
+        rows=published.rows,
+        mechanism=mechanism,
+        guarantee=card,
+        several_rows=watch.several_rows,
+        fitted_here=fitted_here,
+        keeps_order=keep_order,
+        leaves_out=read.skip_bad is not None,
+        warnings=(*stream.warnings, *watch.warnings, *_unseen_persons(read), *published.warnings),
+        true_figures=TrueFigures(
+            clipped=published.clipped, left_out=stream.skipped, displacement=published.displacement
+        ),
+    )
 
 
 @errors_in_python()
@@ -319,59 +326,6 @@ def protect_frame(
     return same_kind
 
 
-class LocalEngine:
-    """One machine: files of any size, a batch at a time."""
-
-    def protect(self, job: ProtectJob) -> ProtectResult:
-        """Fit if needed, publish everybody, and charge them before the output gets its name."""
-        source, output, mechanism, read = Path(job.source), Path(job.output), job.mechanism, job.read
-        if read.skip_bad is not None:
-            check_bad_rows_file(read.skip_bad, job.source, job.output)
-        if output.exists() and source.exists() and output.samefile(source):
-            raise UsageError("OUTPUT is the INPUT, whose true places would be lost; write to another file")
-        check_people_output(output, force=job.force)
-        stream = open_people(source, read, region=mechanism.resolved_region)
-        ids = _fit(job, stream) if job.is_to_be_fitted else None
-        keep_ids = job.ledger is not None and ids is None
-        watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row, keep_ids=keep_ids)
-        folder = Path(tempfile.gettempdir()) if is_standard(output) else output.resolve().parent
-        shuffle = None if job.keep_order else RowShuffle(folder, mechanism.seed)
-        steps = None if stream.rows is None else stream.rows * (1 if job.keep_order else 2)
-        metadata = file_metadata(mechanism)
-        with people_writer(output, force=job.force, metadata=metadata, extension=stream.extension) as writer:
-            with job.progress("moving people", steps) as advance:
-                published = publish_stream(
-                    stream, mechanism, writer, watch, shuffle=shuffle, clip=read.clip, progress=advance
-                )
-            # Whole on disk, and charged, before it gets its name.
-            writer.finish()
-            if job.ledger is not None:
-                ids = ids or checked_ids(watch.people_by_id(), str(read.person))
-                charge_release(job.ledger, mechanism, ids, fitted_here=job.is_to_be_fitted)
-        with job.progress("computing the guarantee", None):
-            card = card_of(
-                mechanism,
-                several_rows=watch.several_rows,
-                fitted_here=job.is_to_be_fitted,
-                clip=read.clip,
-                skip_bad=read.skip_bad is not None,
-                keeps_order=job.keep_order,
-            )
-        return ProtectResult(
-            rows=published.rows,
-            mechanism=mechanism,
-            guarantee=card,
-            several_rows=watch.several_rows,
-            fitted_here=job.is_to_be_fitted,
-            keeps_order=job.keep_order,
-            leaves_out=read.skip_bad is not None,
-            warnings=(*stream.warnings, *watch.warnings, *_unseen_persons(read), *published.warnings),
-            true_figures=TrueFigures(
-                clipped=published.clipped, left_out=stream.skipped, displacement=published.displacement
-            ),
-        )
-
-
 def file_metadata(mechanism: Mechanism) -> dict[str, Any]:
     """Return the metadata of a published file; the guarantee goes to the operator."""
     # What is still to be fitted is seeded if the mechanism is.
@@ -390,24 +344,26 @@ def _in_region(mechanism: Mechanism | None, region: Region | str | None) -> Mech
     return mechanism if in_place else mechanism.with_params(region=region)
 
 
-def _fit(job: ProtectJob, stream: PeopleStream) -> list[object] | None:
+def _fit(
+    mechanism: Mechanism, stream: PeopleStream, read: ReadOptions, ledger: Ledger | None, bar: ProgressBar
+) -> list[object] | None:
     """Fit the mechanism on everybody; return their ids if there is a ledger to charge them in."""
-    mechanism, read, watch, ids = job.mechanism, job.read, None, None
-    if job.ledger is not None:
+    watch, ids = None, None
+    if ledger is not None:
         watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row, keep_ids=True)
-    with job.progress("reading people", stream.rows) as advance:
+    with bar("reading people", stream.rows) as advance:
         answers = PlacesInStream(stream, mechanism.resolved_region, watch, clip=read.clip, progress=advance)
     if watch is not None:
         watch.finish(stream)
         ids = checked_ids(watch.people_by_id(), str(read.person))
 
     def fit() -> None:
-        with job.progress(f"finding {mechanism.learns}", mechanism.fit_steps) as advance:
+        with bar(f"finding {mechanism.learns}", mechanism.fit_steps) as advance:
             mechanism.fit(answers, progress=advance)
         # What cannot be drawn by is refused here, and not later.
         mechanism._prepare()
 
-    with_refusals_charged(fit, job.ledger, mechanism, ids or ())
+    with_refusals_charged(fit, ledger, mechanism, ids or ())
     return ids
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from tests.cli.conftest import run  # noqa: F401 - a fixture
 from tests.release.spark.cluster import Cluster, running_cluster
 
 from nearveil.mechanisms.fit_grid import build_grid_intervals

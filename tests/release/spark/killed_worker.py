@@ -25,7 +25,7 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.fit_grid import build_grid_intervals
 from nearveil.region import named_region
-from nearveil.release.spark.api import protect_path
+from nearveil.release.spark import protect
 
 FILE_ROWS = 1000
 REGION = named_region("san-francisco")
@@ -46,9 +46,9 @@ class Release:
         """Release; keep an error for whoever waits."""
         try:
             self.spark.sparkContext.setJobGroup(group, "a release")
-            protect_path(
-                self.spark, str(self.source), str(output), mechanism=self.mechanism, key="id", secret=self.secret
-            )
+            people = self.spark.read.parquet(str(self.source))
+            rows = protect(people, mechanism=self.mechanism, key="id", secret=self.secret).rows
+            rows.write.parquet(str(output))
         except BaseException as error:
             self.error = error
 
@@ -80,6 +80,8 @@ def make_people(folder: Path, *, files: int) -> Path:
 def make_release(spark: SparkSession, source: Path) -> Release:
     """Return a release with intervals and noise confined to them."""
     intervals = build_grid_intervals(synthetic_city(5000, REGION, rng=3), region=REGION, epsilon=1.0, centres=60)
+    # Rows that executors alone held would be lost with them, rather than drawn again.
+    spark.sparkContext.setCheckpointDir((source.parent / "checkpoints").as_uri())
     own = spark.newSession()
     # One task for each file, small as they are, and queries planned as they are elsewhere.
     for name, value in {**SPARK_DEFAULTS, "spark.sql.files.maxPartitionBytes": "1m"}.items():

@@ -5,7 +5,9 @@ import pyarrow as pa
 import pytest
 
 from nearveil.errors import UsageError
-from nearveil.hashing import (
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.randomness import subkey
+from nearveil.release.row_names import (
     checked_secret,
     missing_keys,
     noise_of,
@@ -14,7 +16,8 @@ from nearveil.hashing import (
     row_hashes,
     rows_digest,
 )
-from nearveil.randomness import subkey
+from nearveil.release.spark import job_key
+from nearveil.release.spark_tasks import Tally
 
 SECRET = bytes(range(16))
 
@@ -88,3 +91,16 @@ def test_a_secret_is_fresh_or_sixteen_bytes() -> None:
     for wrong in (b"short", "0123456789abcdef", bytes(17)):
         with pytest.raises(UsageError, match="16 random bytes"):
             checked_secret(wrong)  # type: ignore[arg-type]
+
+
+def test_every_number_of_a_parameter_counts_for_the_key_of_a_release() -> None:
+    """Equal keys for two mechanisms would give a row the same noise twice, and the difference would tell its place."""
+
+    class Others(PlanarLaplace):
+        table: np.ndarray
+
+    first, second = Others(), Others()
+    first.table, second.table = np.arange(5000.0), np.arange(5000.0)
+    assert job_key(SECRET, first, Tally()) == job_key(SECRET, second, Tally())
+    second.table[2500] += 1e-9
+    assert job_key(SECRET, first, Tally()) != job_key(SECRET, second, Tally())

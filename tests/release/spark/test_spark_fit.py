@@ -15,8 +15,8 @@ from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Ledger, OverspentError
 from nearveil.region import Region
-from nearveil.release.spark.api import protect
-from nearveil.release.spark.tasks import PlaceColumns, PlacesInSpark, Tally
+from nearveil.release.spark import protect
+from nearveil.release.spark_tasks import PlaceColumns, PlacesInSpark, Tally
 from nearveil.types import FloatArray
 
 

@@ -11,7 +11,7 @@ from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import Region
-from nearveil.release.spark.api import protect
+from nearveil.release.spark import protect
 from nearveil.types import FloatArray
 
 LEVEL = 1e-6

@@ -4,7 +4,6 @@ import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,15 +13,14 @@ from tests.release.spark.cluster import Cluster, spark_defaults
 from tests.release.spark.failing import failing_mechanism
 from tests.services.leaks import files_under, leaks
 
-from nearveil.hashing import checked_secret
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.randomness import subkey
 from nearveil.region import Region
-from nearveil.release.spark import api
-from nearveil.release.spark.api import Job, job_key, protect, protect_path
-from nearveil.release.spark.tasks import run_on_batches
+from nearveil.release import spark as spark_module
+from nearveil.release.spark import _Job, job_key, protect
+from nearveil.release.spark_tasks import run_on_batches
 
 SECRET = bytes.fromhex("d1c7a93e5b8846f2a0e4c3917b6d25f8")
 # Nine digits, so that none is met by chance.
@@ -61,7 +59,7 @@ def watched_job_keys(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         seen.append(original(*arguments))  # type: ignore[arg-type]
         return seen[-1]
 
-    monkeypatch.setattr(api, "job_key", spy)
+    monkeypatch.setattr(spark_module, "job_key", spy)
     return seen
 
 
@@ -74,16 +72,16 @@ class Releases(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def releases(secret_people: DataFrame, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Releases:
-    (source,) = {str(Path(urlsplit(file).path).parent) for file in secret_people.inputFiles()}
+def releases(secret_people: DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Releases:
     output = tmp_path_factory.mktemp("out") / "published"
     with pytest.MonkeyPatch.context() as monkeypatch:
         keys = watched_job_keys(monkeypatch)
         # As it comes about where none is given, but known.
-        monkeypatch.setattr("nearveil.release.spark.api.checked_secret", lambda _given: SECRET)
+        monkeypatch.setattr("nearveil.release.spark.checked_secret", lambda _given: SECRET)
         fitted = DPRS(release="interval", centres=5, fit_method="pic", rounds=2)
         rows = protect(secret_people, mechanism=fitted, key="id").rows
-        protect_path(spark, source, str(output), mechanism=DPRS(release="interval", centres=5), key="id")
+        gridded = protect(secret_people, mechanism=DPRS(release="interval", centres=5), key="id")
+        gridded.rows.write.parquet(str(output))
     return Releases(keys, rows, output)
 
 
@@ -112,15 +110,7 @@ def test_the_secret_is_written_nowhere(releases: Releases, cluster: Cluster) -> 
 
 
 def test_the_secret_is_in_no_plan(secret_people: DataFrame, job_keys: list[bytes]) -> None:
-    job = Job(
-        mechanism=PlanarLaplace(),
-        key="id",
-        read=ReadOptions(),
-        ledger=None,
-        secret=checked_secret(SECRET),
-        repeats=False,
-        progress=None,
-    )
+    job = _Job(PlanarLaplace(), "id", ReadOptions(), None, SECRET, False, None)
     plan = job.planned(secret_people).rows
     execution = plan._jdf.queryExecution()
     texts = [execution.toString(), execution.logical().treeString(), execution.logical().toJSON(), repr(job)]

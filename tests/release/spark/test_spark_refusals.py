@@ -9,9 +9,8 @@ from nearveil.errors import DataError, UsageError
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.release.spark import tasks
-from nearveil.release.spark.api import protect
-from nearveil.release.spark.session import check_session
+from nearveil.release import spark_tasks
+from nearveil.release.spark import _check_session, protect
 
 MECHANISM = PlanarLaplace()
 
@@ -38,7 +37,7 @@ def refusal(df: DataFrame, **settings: Any) -> str:
         ("id, if(id = 4, '37;7', string(latitude)) as latitude, longitude", "there is 1 row with a coordinate that is"),
         ("id, if(id < 4, latitude + 90, latitude) as latitude, longitude", "there are 4 rows with a latitude beyond"),
         ("id, latitude, if(id < 7, longitude + 1, longitude) as longitude", "there are 7 rows outside the region"),
-        ("id, longitude as latitude, latitude as longitude", "there are 50 rows with latitude and longitude exch"),
+        ("id, longitude as latitude, latitude as longitude", "there are 50 rows with a latitude beyond"),
         ("id, latitude, longitude, latitude as y2", "column 'y2' holds a second exact location"),
         ("id, latitude, longitude, 'POINT' as geometry", "column 'geometry' holds a second exact location"),
         ("double(id) as id, latitude, longitude", "the key 'id' is neither whole numbers nor text"),
@@ -79,6 +78,7 @@ def test_no_rows(people: DataFrame) -> None:
         ({"key": "latitude"}, "the key is a coordinate"),
         ({"drop": ("nobody",)}, "there is no column 'nobody' to drop"),
         ({"person": "nobody"}, "there is no column 'nobody' to tell people apart by"),
+        ({"crs": "EPSG:25833"}, "crs= is for files"),
         ({"latitude": "latitude"}, "name both coordinate columns"),
         ({"drop": "name"}, "drop takes a tuple of names"),
         ({"mechanism": DPRS(centres=5), "secret": bytes(16)}, "a secret repeats a release with the same intervals"),
@@ -117,7 +117,7 @@ def test_revealing_columns_and_open_disks_are_warned_of(people: DataFrame) -> No
 
 
 def test_a_task_that_would_go_through_a_file_is_refused(people: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "largest_task_bytes", lambda _spark: 100)
+    monkeypatch.setattr(spark_tasks, "largest_task_bytes", lambda _spark: 100)
     assert refusal(people.where("id < 50")).startswith("there are so many columns that Spark would write the task")
 
 
@@ -133,4 +133,4 @@ def test_what_is_no_dataframe_is_refused() -> None:
 def test_spark_connect_is_refused() -> None:
     remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     with pytest.raises(UsageError, match="use a classic session"):
-        check_session(remote)
+        _check_session(remote)

@@ -27,8 +27,8 @@ from nearveil.mechanisms.step_channel import channel_for_people
 from nearveil.region import Region
 from nearveil.release.card import GIVEN_INTERVALS
 from nearveil.release.publishing import telling_column
-from nearveil.release.spark.api import Protected, protect
-from nearveil.release.spark.tasks import run_on_batches
+from nearveil.release.spark import Protected, protect
+from nearveil.release.spark_tasks import run_on_batches
 from nearveil.types import FloatArray
 
 SECRET = bytes(range(100, 116))

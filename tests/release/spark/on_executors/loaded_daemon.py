@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.daemon import manager
 
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.release.spark.tasks import PlaceColumns, ReleaseRows, TallyRows
+from nearveil.release.spark_tasks import PlaceColumns, ReleaseRows, TallyRows
 
 
 def load() -> None:

@@ -5,28 +5,49 @@ from __future__ import annotations
 import pickle
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from nearveil.errors import DataError, UsageError
+from nearveil.errors import DataError, NearveilError, UsageError
 from nearveil.geodesy import wrap_longitude
-from nearveil.hashing import missing_keys, noise_of, order_of, place_digest, row_hashes, rows_digest
 from nearveil.io.columns import degrees_column
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers, cells_of, square_in_fixed_point
 from nearveil.mechanisms.nearest import nearest_centre_table
 from nearveil.region import Region
-from nearveil.release.spark.errors import Batches, tells_no_values
+from nearveil.release.row_names import missing_keys, noise_of, order_of, place_digest, row_hashes, rows_digest
 from nearveil.types import BoolArray, FloatArray, IntArray, WordArray
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+Task = TypeVar("Task")
+Batches = Iterator[pa.RecordBatch]
+
+
+class ExecutorError(NearveilError):
+    """Something failed on an executor that is neither the data's nor the caller's fault."""
+
+
+def tells_no_values(work: Callable[[Task, Batches], Batches]) -> Callable[[Task, Batches], Batches]:
+    """Let only Nearveil's own sentences out of a task; of other errors, the name of their class."""
+
+    @wraps(work)
+    def guarded(task: Task, batches: Batches) -> Batches:
+        try:
+            yield from work(task, batches)
+        except NearveilError as error:
+            raise error from None
+        except Exception as error:
+            raise ExecutorError(f"Nearveil failed on an executor ({type(error).__name__}); please report it") from None
+
+    return guarded
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +144,7 @@ def largest_task_bytes(spark: SparkSession) -> int:
 # Look at every row once before anything is released: how many there are, and how many cannot be used.
 
 
-_COUNTS = ("rows", "no_key", "no_number", "not_finite", "off_range", "outside", "exchanged")
+_COUNTS = ("rows", "no_key", "no_number", "not_finite", "off_range", "outside")
 TALLY_SCHEMA = ", ".join(f"{name} bigint" for name in _COUNTS) + ", digest binary, place binary"
 
 _KEY, _LATITUDE, _LONGITUDE = 0, 1, 2
@@ -139,8 +160,6 @@ class Tally:
         All rows.
     no_key, no_number, not_finite, off_range, outside : int
         Rows that cannot be used, and why; each row counts once.
-    exchanged : int
-        Those off range or outside that would lie in the region with latitude and longitude exchanged.
     digest : array of two words
         Stands for all rows, keys and places, whatever their order.
     place : bytes
@@ -153,7 +172,6 @@ class Tally:
     not_finite: int = 0
     off_range: int = 0
     outside: int = 0
-    exchanged: int = 0
     digest: WordArray = field(default_factory=lambda: np.zeros(2, dtype=np.uint64))
     place: bytes = b""
 
@@ -193,11 +211,6 @@ class Tally:
             raise DataError(
                 f"{_rows(self.not_finite)} with a missing or infinite coordinate; remove or complete such rows"
             )
-        wrong = self.off_range + self.outside
-        if wrong and wrong == self.exchanged:
-            raise DataError(
-                f"{_rows(wrong)} with latitude and longitude exchanged; name the right columns, latitude first"
-            )
         if self.off_range:
             raise DataError(
                 f"{_rows(self.off_range)} with a latitude beyond 90 or a longitude beyond 180 degrees; correct them"
@@ -205,7 +218,7 @@ class Tally:
         if self.outside and not clip:
             raise DataError(
                 f"{_rows(self.outside)} outside the region {region}; choose a region that holds everybody, or move "
-                "them to its edge (clip)"
+                "them to its edge (clip=True)"
             )
 
 
@@ -253,12 +266,9 @@ def _count_faults(tally: Tally, points: FloatArray, region: Region) -> None:
     places = points[finite]
     in_range = (np.abs(places) <= (90.0, 180.0)).all(axis=1)
     inside = region.contains(places)
-    wrong = ~in_range | ~inside
-    swapped = places[wrong][:, ::-1]
     tally.not_finite = int((~finite).sum())
     tally.off_range = int((~in_range).sum())
     tally.outside = int((in_range & ~inside).sum())
-    tally.exchanged = int(((np.abs(swapped) <= (90.0, 180.0)).all(axis=1) & region.contains(swapped)).sum())
 
 
 def _rows(count: int) -> str:
@@ -272,12 +282,12 @@ SUMS_SCHEMA = "centre bigint, x bigint, y bigint, people bigint"
 COUNTS_SCHEMA = "cell bigint, people bigint"
 
 
-class SharedCentres(Protocol):
-    """Centres that the driver shares with all executors."""
+class Shared(Protocol):
+    """What the driver shares with all executors: a broadcast variable, or a stand-in for one."""
 
     @property
-    def value(self) -> FloatArray:
-        """The centres, in the square."""
+    def value(self) -> Any:
+        """What is shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +295,7 @@ class SumAround:
     """Add up the coordinates (fixed point) and the number of the people nearest to each centre."""
 
     places: PlaceColumns
-    centres: SharedCentres = field(repr=False)
+    centres: Shared = field(repr=False)
 
     @tells_no_values
     def __call__(self, batches: Batches) -> Batches:
@@ -380,14 +390,6 @@ class PlacesInSpark(ExactAnswers):
 # Task: publish a place for every row of a part, the same whenever and wherever the part is computed.
 
 
-class Shared(Protocol):
-    """What the driver shares with all executors: a broadcast variable, or a stand-in for one."""
-
-    @property
-    def value(self) -> bytes:
-        """The bytes shared."""
-
-
 @dataclass(frozen=True, slots=True)
 class ReleaseRows:
     """Replace the true places of a part by published ones.
@@ -439,5 +441,5 @@ def _unpickled(mechanism: bytes) -> Mechanism:
     try:
         made: Mechanism = pickle.loads(mechanism)  # noqa: S301 - from the driver, as this very code is
     except ImportError as error:
-        raise UsageError(f"executors cannot import {error.name}; install it on them, or use the local engine") from None
+        raise UsageError(f"executors cannot import {error.name}; install it on them") from None
     return made

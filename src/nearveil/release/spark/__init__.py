@@ -1,1 +1,0 @@
-"""The Spark engine: protects more people than one machine holds."""
