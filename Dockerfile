@@ -3,7 +3,7 @@
 #     docker build -t nearveil .
 #     docker run --read-only --cap-drop ALL --security-opt no-new-privileges -v nearveil-data:/data -p 8000:8000 nearveil
 #
-# Packages are pinned and checked by hash (make lock). Pin the base by its digest where you build: it is not known here.
+# Packages are pinned and checked by hash (make lock). Pin the base by its digest where you build.
 # tests/deploy/test_image.py runs the steps of the first stage in a folder. All paths in them are variables, so that it can.
 
 FROM python:3.11-slim-bookworm AS build

@@ -86,13 +86,12 @@ sbom: $(TOOLS)/.ready
 	mkdir -p dist
 	$(TOOLS)/bin/cyclonedx-py requirements deploy/requirements.txt --pyproject pyproject.toml --mc-type application --output-reproducible --of JSON -o dist/nearveil.cdx.json
 
-# Dockerfile, YAML files, Kubernetes manifests and workflows.
+# Dockerfile, YAML files and workflows.
 lint-deploy: $(TOOLS)/.ready
 	$(TOOLS)/bin/hadolint --ignore DL3059 Dockerfile
 	$(TOOLS)/bin/yamllint --strict --config-file deploy/yamllint.yaml compose.yaml deploy .github
 	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
 	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
-	$(TOOLS)/bin/kubernetes-validate --strict --no-warn deploy/kubernetes/[!k]*.yaml
 	$(TOOLS)/bin/zizmor --offline --quiet --config deploy/zizmor.yml .github/workflows
 
 $(TOOLS)/.ready: deploy/tools.txt

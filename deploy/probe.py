@@ -3,8 +3,7 @@
     python -IS probe.py            # /readyz
     python -IS probe.py /healthz   # the process answers
 
-For HEALTHCHECK and for exec probes of Kubernetes, whose HTTP probes come from outside of the container and would need a
-platform key. The service must be started with --open-probes, as the image does.
+For HEALTHCHECK: the service must be started with --open-probes, as the image does.
 """
 
 import http.client

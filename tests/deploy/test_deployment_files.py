@@ -1,4 +1,4 @@
-"""compose.yaml, systemd unit, Kubernetes manifests and workflows: what they set exists, and they are locked down."""
+"""compose.yaml, systemd unit and workflows: what they set exists, and they are locked down."""
 
 import re
 import shutil
@@ -9,14 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from nearveil.nearby.publishing.keys import new_keys
 from nearveil.server.settings import Settings
 from tests.deploy.image import stages
 
 ROOT = Path(__file__).parents[2]
-KUBERNETES = ROOT / "deploy" / "kubernetes"
 UNIT = ROOT / "deploy" / "systemd" / "nearveil.service"
-SECRETS = {"NEARVEIL_KEYS": new_keys().to_json(), "NEARVEIL_STORE": "postgresql://nearveil:secret@db/nearveil"}
 
 
 def _yaml(path: Path) -> Any:
@@ -30,28 +27,19 @@ def compose() -> dict[str, Any]:
     return found
 
 
-def container() -> dict[str, Any]:
-    pod = _yaml(KUBERNETES / "deployment.yaml")["spec"]["template"]["spec"]
-    found: dict[str, Any] = pod["containers"][0]
-    return found
-
-
 def variables_of(where: str) -> dict[str, str]:
-    """Return what a way to deploy gives the service, with made-up secrets."""
+    """Return what a way to deploy gives the service."""
     image = {name: value for name, value in stages()[-1].environment.items() if name.startswith("NEARVEIL_")}
     if where == "image":
         return image
-    if where == "compose":
-        given = compose()["services"]["nearveil"]["environment"]
-    elif where == "systemd":
+    if where == "systemd":
         lines = UNIT.with_name("nearveil.env").read_text(encoding="utf-8").splitlines()
         return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
-    else:
-        given = {each["name"]: each.get("value", SECRETS.get(each["name"])) for each in container()["env"]}
+    given = compose()["services"]["nearveil"]["environment"]
     return image | {name: value for name, value in given.items() if name.startswith("NEARVEIL_")}
 
 
-@pytest.mark.parametrize("where", ["image", "compose", "systemd", "kubernetes"])
+@pytest.mark.parametrize("where", ["image", "compose", "systemd"])
 def test_variables_are_settings_of_the_service(where: str) -> None:
     """A misspelt one, or a wrong value, is refused by the service, and so here."""
     settings = Settings.load(environ=variables_of(where))
@@ -81,7 +69,7 @@ def test_no_password_is_in_compose_and_git_leaves_secrets_out() -> None:
     text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
     assert not re.findall(r"(?i)password: (?!/run/secrets/|$)\S+", text)
     ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").split()
-    assert {"/secrets/", "deploy/kubernetes/keys.json", "deploy/kubernetes/store.txt"} <= set(ignored)
+    assert "/secrets/" in ignored
     for secret in compose()["secrets"].values():
         assert secret["file"].startswith("secrets/")
 
@@ -111,55 +99,6 @@ def test_the_unit_is_a_sandbox(tmp_path: Path) -> None:
             assert done.returncode == 0, done.stdout + done.stderr
             # A line that systemd does not know, it only warns of.
             assert UNIT.name not in done.stderr, done.stderr
-
-
-# -- Kubernetes ------------------------------------------------------------------------------------------------------
-
-
-def test_a_pod_has_no_rights_and_its_probes_are_those_of_the_image() -> None:
-    pod = _yaml(KUBERNETES / "deployment.yaml")["spec"]["template"]["spec"]
-    assert (pod["enableServiceLinks"], pod["automountServiceAccountToken"]) == (False, False)
-    assert pod["securityContext"]["runAsNonRoot"] is True
-    user = stages()[-1].values("USER")[0]
-    assert f"{pod['securityContext']['runAsUser']}:{pod['securityContext']['runAsGroup']}" == user
-    found = container()
-    assert found["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    assert set(found["resources"]) == {"requests", "limits"}
-    health = re.findall(r'"([^"]*)"', stages()[-1].values("HEALTHCHECK")[0])
-    paths = []
-    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-        *command, path = found[probe]["exec"]["command"]
-        assert command == health
-        paths.append(path)
-    assert paths == ["/readyz?for=questions", "/readyz?for=questions", "/healthz"]
-
-
-def test_the_manifests_fit_together() -> None:
-    index = _yaml(KUBERNETES / "kustomization.yaml")
-    files = {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml"}
-    assert set(index["resources"]) == files
-    loaded = {document["kind"]: document for document in (_yaml(KUBERNETES / name) for name in files)}
-    labels = loaded["Deployment"]["spec"]["template"]["metadata"]["labels"]
-    for kind, selector in (
-        ("Deployment", loaded["Deployment"]["spec"]["selector"]["matchLabels"]),
-        ("Service", loaded["Service"]["spec"]["selector"]),
-        ("PodDisruptionBudget", loaded["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"]),
-        ("NetworkPolicy", loaded["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"]),
-    ):
-        assert selector == labels, kind
-    assert loaded["PodDisruptionBudget"]["spec"]["minAvailable"] < loaded["Deployment"]["spec"]["replicas"]
-    assert set(loaded["NetworkPolicy"]["spec"]["policyTypes"]) == {"Ingress", "Egress"}
-    secret = index["secretGenerator"][0]
-    for each in container()["env"]:
-        if "valueFrom" in each:
-            reference = each["valueFrom"]["secretKeyRef"]
-            assert reference["name"] == secret["name"]
-            assert reference["key"] in secret["files"]
-    assert index["images"][0]["name"] == container()["image"]
 
 
 # -- workflows -------------------------------------------------------------------------------------------------------
