@@ -198,9 +198,7 @@ class HotRoutes:
     def _wanted(
         self, question: Question, asker: str | None, caller: Caller, x_m: float, y_m: float, epoch: int
     ) -> Wanted:
-        """Return what is asked for, once the asker was watched."""
-        if asker is not None:
-            self._service.watch_question(caller, asker, x_m, y_m)
+        """Return what is asked for."""
         after = question.after
         last = None if after is None else self._service.cursors.read(after, question, caller, asker, epoch)
         filtered = self._service.filters.filter_of(

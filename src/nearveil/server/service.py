@@ -37,10 +37,11 @@ from nearveil.release.card import GIVEN_CELLS
 from nearveil.server.audit_log import AuditLog
 from nearveil.server.auth import Access, Caller, KnownPeople, new_platform_key
 from nearveil.server.cursors import Cursors
+from nearveil.server.frequent_askers import FrequentAskers
 from nearveil.server.limits import Limits
 from nearveil.server.logs import log_event, log_exception
 from nearveil.server.metrics import Metrics
-from nearveil.server.problems import UnreadyReason, too_many_requests, unauthorised, unusual_behaviour
+from nearveil.server.problems import UnreadyReason, too_many_requests, unauthorised
 from nearveil.server.reports import ReportWriter, RightOfWay
 from nearveil.server.scheduler import Scheduler
 from nearveil.server.scopes import Scope
@@ -48,7 +49,6 @@ from nearveil.server.setting_types import duration
 from nearveil.server.settings import Settings
 from nearveil.server.shared_limits import RedisState, SharedLimits
 from nearveil.server.store_health import StoreHealth, StoreThreads
-from nearveil.server.suspicion import FrequentAskers, Suspicion, trail_name
 from nearveil.server.traces import Traces
 from nearveil.server.warm_up import compile_kernels
 
@@ -59,8 +59,8 @@ _Result = TypeVar("_Result")
 class Service:
     """The parts of a running service and what the routes do with them.
 
-    Use `Service.open`, then `start`, and `close` at the end. What judges callers (`admit`, `spend`, `watch_question`,
-    `watch_move`) is called from one thread alone, that of the event loop.
+    Use `Service.open`, then `start`, and `close` at the end. What judges callers (`admit`, `spend`)
+    is called from one thread alone, that of the event loop.
 
     Parameters
     ----------
@@ -116,7 +116,6 @@ class Service:
             person_per_minute=settings.questions_per_minute,
             person_burst=settings.question_burst,
         )
-        self.suspicion = Suspicion()
         self.frequent_askers = FrequentAskers()
         self.shared_limits = (
             None
@@ -132,10 +131,8 @@ class Service:
             metrics=self.metrics,
             clock=clock,
             at_epoch=self._at_epoch,
-            at_times=self.suspicion.sweep,
             health=self.health,
         )
-        self._flagged: dict[str, int] = {}
         self._checked_window: int | None = None
         self._has_other_keys = False
         self.reports = ReportWriter(self._receive, kept=self._kept)
@@ -278,24 +275,6 @@ class Service:
         """Whether there is such a person."""
         return self.remembers(person) or await self.in_store(self.people.has, person)
 
-    def watch_question(self, caller: Caller, person: str, x_m: float, y_m: float) -> None:
-        """Record a question that a caller asks as a person, for the detection of attacks; raise if that is throttled.
-
-        Whether a question is unusual depends on where a person asked before, so that only the operator's log counts it.
-        Reports are not watched: what somebody who reports in a person's name could see of it would tell where they are.
-        """
-        name = trail_name(person, None if caller.kind == "person" else caller.name)
-        flag, shared = self.suspicion.note(name, x_m, y_m), self.shared_limits
-        left_s = 0.0 if flag is None else self.suspicion.hold_left_s(name)
-        if flag is not None:
-            self._flagged[flag.value] = self._flagged.get(flag.value, 0) + 1
-        if shared is not None and left_s:
-            shared.flag(name, left_s)
-        if self.settings.throttle_suspects:
-            left_s = max(left_s, 0.0 if shared is None else shared.flag_left_s(name))
-            if flag is not None or left_s:
-                raise unusual_behaviour(left_s)
-
     # -- platforms ---------------------------------------------------------------------------------------------
 
     async def make_platform_key(self, name: str, scopes: AbstractSet[Scope]) -> str | None:
@@ -339,7 +318,6 @@ class Service:
         """Forget a person whom the store does not know any more."""
         self.index.remove(person)
         self.people.forget(person)
-        self.suspicion.forget(person)
         self.frequent_askers.forget(person)
 
     # -- reports -----------------------------------------------------------------------------------------------
@@ -445,9 +423,6 @@ class Service:
         self._checked_window = None
         check_identity(self.store, self.protection, self.keys, self.protection.schedule.window_of(epoch))
         self.totals()
-        flagged, self._flagged = self._flagged, {}
-        for name, number in sorted(flagged.items()):
-            log_event("unusual questions", level="warning", flag=name, number=number)
 
 
 def _windows_in_use(protection: Protection, epoch: int) -> set[int]:

@@ -184,9 +184,8 @@ class Settings(BaseSettings):
     key_questions_per_s: Number = _setting(
         1000.0, "Requests of a platform key per second; 0 for no limit.", panel="Limits", least=0, most=1e9
     )
-    throttle_suspects: YesNo = _setting(False, "Refuse questions of people whose behaviour is flagged.", panel="Limits")
     shared_limits: RedisAddress = _setting(
-        None, "Redis or Valkey through which processes share limits and flags, such as redis://cache.", panel="Limits"
+        None, "Redis or Valkey through which processes share limits, such as redis://cache.", panel="Limits"
     )
     most_connections: Whole = _setting(4096, "Open connections at once.", panel="Limits", least=1, most=500_000)
     most_connections_per_address: Whole = _setting(

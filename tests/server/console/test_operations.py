@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from nearveil.server.auth import new_platform_key
+from nearveil.server.frequent_askers import MANY_QUESTIONS
 from nearveil.server.scopes import Scope
-from nearveil.server.suspicion import MANY_QUESTIONS
 from tests.server.console.visits import OVERFLOW, sign_in, signed_in, visiting
 from tests.server.console_service import Place, console_service, served
 
