@@ -55,7 +55,7 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         "store": "postgresql://db/x", "host": "0.0.0.0", "port": "0", "region": "fiji", "policy": "FRESH",  # noqa: S104
         "noise": "0.2km", "epoch": "15m", "window": "1d", "noise_lifetime": "90d",
         "dwell": "3", "new_places": "5", "intervals": "a.json", "chained_reports": "If-Sent",
-        "index": "database", "questions_per_minute": "1.5", "question_burst": "2", "key_questions_per_s": "3",
+        "questions_per_minute": "1.5", "question_burst": "2", "key_questions_per_s": "3",
         "workers": "2", "shared_limits": "redis://:secret@cache/1",
         "open_probes": "1", "test_hooks": "on", "console": "False",
         "most_connections": "9", "most_connections_per_address": "0", "proxies": "10.0.0.0/8", "most_headers": "12",
@@ -111,8 +111,6 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         ("dwell", 1001, "from 1 to 1,000"),
         ("dwell", 1.5, "whole number"),
         ("chained_reports", "never", "--chained-reports takes one of: always, if-sent"),
-        ("index", "disk", "memory, database"),
-        ("index", "database", "PostgreSQL"),
         ("questions_per_minute", "nan", "--questions-per-minute takes a number from 0"),
         ("question_burst", 0, "from 1"),
         ("key_questions_per_s", "inf", "from 0"),

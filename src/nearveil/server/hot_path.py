@@ -139,16 +139,8 @@ class HotRoutes:
             raise invalid("asker: there is no person with this id.")
         x_m, y_m = self._place(question, asker, caller)
         wanted = self._wanted(question, asker, caller, x_m, y_m, epoch)
-        if self.answers_at_once:
-            ids = service.index.ranked_metres(*wanted)
-        else:
-            ids = await service.in_store(service.index.ranked_metres, *wanted)
+        ids = service.index.ranked_metres(*wanted)
         return 200, self._found(ids, started, question, asker, caller, epoch)
-
-    @property
-    def answers_at_once(self) -> bool:
-        """Whether a question can be answered without waiting."""
-        return self._service.answers_from_memory
 
     def known_caller(self, headers: RawHeaders) -> Caller | None:
         """Return the caller, if the store is not needed for that."""

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from nearveil.nearby.index import ServiceIndex
+from nearveil.nearby.index import NearbyIndex
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse
 from nearveil.nearby.publishing.keys import Keys
 from nearveil.nearby.publishing.publisher import Publisher
@@ -42,7 +42,7 @@ class Scheduler:
         *,
         publisher: Publisher,
         store: Store,
-        index: ServiceIndex,
+        index: NearbyIndex[str],
         intervals: IntervalsInUse,
         keys: Keys,
         metrics: Metrics,

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
 from nearveil.nearby.filters import Filters
-from nearveil.nearby.index import DatabaseIndex, NearbyIndex, ServiceIndex
+from nearveil.nearby.index import NearbyIndex
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse, next_safe_epoch, read_intervals_file
 from nearveil.nearby.publishing.keys import Keys
 from nearveil.nearby.publishing.protection import Policy, Protection
@@ -29,7 +29,7 @@ from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Stat
 from nearveil.nearby.publishing.stated_noise import cells_from_store
 from nearveil.nearby.publishing.store_identity import check_identity, redraw_noise, refuse_other_store, was_redrawn
 from nearveil.nearby.stores import open_store
-from nearveil.nearby.stores.base import STEP_M, PublishedBatch, SearchableStore, Store, StoreError, Totals
+from nearveil.nearby.stores.base import STEP_M, PublishedBatch, Store, StoreError, Totals
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region
@@ -80,8 +80,7 @@ class Service:
         self.keys = keys
         self.clock = clock
         protection = settings.protection()
-        self.answers_from_memory = settings.index == "memory"
-        self.index = _index(protection.region, store, in_memory=self.answers_from_memory)
+        self.index: NearbyIndex[str] = NearbyIndex(protection.region)
         self.intervals = IntervalsInUse(store, protection.region)
         self._named_intervals = None if settings.intervals is None else read_intervals_file(settings.intervals)
         if self._named_intervals is not None:
@@ -367,7 +366,7 @@ class Service:
         newcomers = [person for person in batch.people if person not in self.index]
         for person, (x_m, y_m) in zip(batch.people, places_m.tolist(), strict=True):
             self.index.move(person, x_m, y_m)
-        if newcomers and self.answers_from_memory:
+        if newcomers:
             # What cannot be read now comes with the next load.
             with suppress(StoreError):
                 self.filters.read_tags(newcomers)
@@ -428,14 +427,6 @@ class Service:
 def _windows_in_use(protection: Protection, epoch: int) -> set[int]:
     """The windows in which places count now: what waits for the next epoch counts in that epoch's window."""
     return {protection.schedule.window_of(epoch), protection.schedule.window_of(epoch + 1)}
-
-
-def _index(region: Region, store: Store, *, in_memory: bool) -> ServiceIndex:
-    if in_memory:
-        return NearbyIndex(region)
-    if not hasattr(store, "nearest"):
-        raise UsageError("this store cannot answer questions itself; choose --index memory")
-    return DatabaseIndex(region, cast("SearchableStore", store))
 
 
 # The guarantee of a running service: that of its policy, and the cost of its intervals.

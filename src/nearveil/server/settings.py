@@ -172,9 +172,6 @@ class Settings(BaseSettings):
         3.0, "Seconds for a database to connect, and to answer; then it counts as away.", least=0.1, most=60
     )
     grace: Duration = _setting("10m", "Time for which known callers may ask while the database is away.")
-    index: Annotated[Literal["memory", "database"], BeforeValidator(word)] = _setting(
-        "memory", "Index that answers questions: memory, or database."
-    )
     questions_per_minute: Number = _setting(
         60.0, "Questions of a person per minute; 0 for no limit.", panel="Limits", least=0, most=1e6
     )
@@ -297,8 +294,6 @@ class Settings(BaseSettings):
         """Refuse settings that contradict each other."""
         if self.policy is Policy.OFF and not self.unprotected:
             raise UsageError(f"the policy off publishes true locations; if all people are made up, add {LOUD_OPTION}")
-        if self.index == "database" and not is_postgres(self.store):
-            raise UsageError("the index database needs PostgreSQL: choose the index memory, or a store postgresql://…")
         if self.workers > 1 and not is_postgres(self.store):
             raise UsageError(
                 "several workers need PostgreSQL, because one process at a time may use a SQLite file: choose a store "

@@ -307,7 +307,7 @@ async def store_state_of(service: Service) -> dict[str, Any]:
     written_ago_s = service.health.written_ago_s
     detail = not_ready(reason=reason).detail if reason else None if found else "The store cannot be read; see the log."
     return {
-        "kind": "PostgreSQL with PostGIS" if is_postgres(service.settings.store) else "SQLite, one file",
+        "kind": "PostgreSQL" if is_postgres(service.settings.store) else "SQLite, one file",
         "is_reachable": found is not None,
         "is_writable": service.health.reason is None and written_ago_s is not None,
         "reason": detail,
