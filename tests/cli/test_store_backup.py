@@ -12,7 +12,7 @@ import pytest
 
 from nearveil.nearby.publishing.keys import new_keys, write_keys
 from nearveil.nearby.stores import open_store
-from nearveil.nearby.stores._sqlite_connections import MIGRATIONS
+from nearveil.nearby.stores._sqlite_connections import VERSION
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.server.service import Service
 from nearveil.server.settings import Settings
@@ -90,7 +90,7 @@ def _later(path: Path) -> None:
     with closing(open_store(str(path))):
         pass
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
 
 
 def _damaged(path: Path) -> None:
@@ -113,7 +113,7 @@ def _orphaned(path: Path) -> None:
     [
         (_text, "is no Nearveil store"),
         (_others, "another program's database"),
-        (_later, "a later version"),
+        (_later, "another version"),
         (_damaged, "damaged"),
         (_orphaned, "1 of its rows belong to nobody"),
     ],

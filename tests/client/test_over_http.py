@@ -69,14 +69,3 @@ def test_with_noise_of_500_m_hardly_anybody(tmp_path: Path) -> None:
     for row in found.rows:
         assert row.found <= 3
         assert row.mean_error_m > 60
-
-
-def test_a_service_that_throttles_suspects_stops_an_attack(tmp_path: Path) -> None:
-    """Questions from all sides of a place, hundreds of metres apart, at the speed of a program."""
-    with served(tmp_path, f"--region={EDGES}", *OFF, *NO_LIMIT, "--throttle-suspects") as service:
-        populate(service, 60)
-        found = audit(service, ["zo-lia"], targets=1)
-    [row] = found.rows
-    assert (row.refused, row.stopped) == (1, 1)
-    assert row.first_refusal is not None
-    assert row.first_refusal > 10

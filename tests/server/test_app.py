@@ -452,53 +452,6 @@ def test_a_platform_that_asks_too_often_waits() -> None:
         assert place.call("GET", "/healthz").status_code == 200
 
 
-@pytest.mark.parametrize("throttle", [False, True])
-def test_teleporting_is_flagged_and_throttled_if_configured(throttle: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    with running(throttle_suspects=throttle, questions_per_minute=0) as place:
-        place.add("ann")
-        token = place.token("ann")
-        statuses = set()
-        for number in range(40):
-            asked = HERE if number % 2 else THERE
-            statuses.add(place.call("POST", "/v1/nearby", json=asked, key=token).status_code)
-        assert statuses == ({200, 429} if throttle else {200})
-        # The operator's log counts them, at the end of an epoch and for all together; no caller learns it.
-        logged: list[tuple[str, dict[str, Any]]] = []
-        monkeypatch.setattr("nearveil.server.service.log_event", lambda event, **facts: logged.append((event, facts)))
-        assert "suspect" not in place.call("GET", "/metrics").text
-        place.next_epoch()
-        place.next_epoch()
-        [facts] = [facts for event, facts in logged if event == "unusual questions"]
-        assert set(facts) == {"level", "flag", "number"}
-        assert (facts["flag"], facts["number"] > 0) == ("implausible-travel", True)
-
-
-def test_reports_are_not_watched() -> None:
-    """Whether somebody's reports are unusual depends on where they are: nobody who reports for them may learn it."""
-    with running(throttle_suspects=True, questions_per_minute=0) as place:
-        place.add("ann")
-        for number in range(40):
-            assert place.report("ann", HERE if number % 2 else THERE).status_code == 202
-        assert len(place.service.suspicion._trails) == 0
-        assert place.call("POST", "/v1/nearby", json={**THERE, "asker": "ann"}).status_code == 200
-
-
-def test_who_asks_in_a_persons_name_does_not_learn_where_the_person_has_asked() -> None:
-    """Another key than the one that the person's questions came by, or any key if they came with a token."""
-    with running(throttle_suspects=True, questions_per_minute=0) as place:
-        place.add("ann", "bob")
-        other = place.call("POST", "/v1/platform-keys/other", json={"scopes": ["ask"]}).json()["key"]
-        place.call("POST", "/v1/nearby", json=HERE, key=place.token("ann"))
-        place.call("POST", "/v1/nearby", json={**HERE, "asker": "bob"})
-        for person in ("ann", "bob"):
-            assert place.call("POST", "/v1/nearby", json={**THERE, "asker": person}, key=other).status_code == 200
-        # Nor is anybody refused because others asked in their name.
-        assert place.call("POST", "/v1/nearby", json={**HERE, "asker": "ann"}, key=other).status_code == 429
-        assert place.call("POST", "/v1/nearby", json=HERE, key=place.token("ann")).status_code == 200
-        place.call("DELETE", "/v1/people/ann")
-        assert sorted(place.service.suspicion._trails) == ["bob other", "bob tests"]
-
-
 # -- at once -----------------------------------------------------------------------------------------------------------
 
 

@@ -9,8 +9,8 @@ import pytest
 from nearveil.nearby.stores.base import Reason
 from nearveil.server.auth import new_platform_key
 from nearveil.server.console.routes import MOST_ASKERS_SHOWN
+from nearveil.server.frequent_askers import MANY_QUESTIONS
 from nearveil.server.scopes import Scope
-from nearveil.server.suspicion import MANY_QUESTIONS
 from tests.server.running import HERE, Running, in_folder, running
 from tests.server.test_nothing_told import AWAY, _one_moment, twins
 from tests.server.test_outages import Breakable, broken
@@ -124,10 +124,9 @@ def test_a_long_list_of_askers_is_cut() -> None:
 
 
 @pytest.mark.parametrize("where", [AWAY, BERLIN])
-@pytest.mark.parametrize("throttle", [False, True])
-def test_nobody_sees_in_the_list_where_somebody_has_asked(where: dict[str, float], throttle: bool) -> None:
+def test_nobody_sees_in_the_list_where_somebody_has_asked(where: dict[str, float]) -> None:
     """Who has the key by which ann asks, and one with admin, asks in her name: the list is the same wherever she is."""
-    with twins(questions_per_minute=0, throttle_suspects=throttle) as both:
+    with twins(questions_per_minute=0) as both:
         listed = []
         for place, asked in zip(both, (HERE, where), strict=True):
             for _ in range(4):

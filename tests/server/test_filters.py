@@ -37,18 +37,9 @@ def fill(place: Running) -> None:
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest) -> Iterator[Running]:
-    """A service with people at noisy places, whose questions are answered from memory, or by PostGIS."""
-    if getattr(request, "param", "memory") == "memory":
-        with running(questions_per_minute=0) as found:
-            fill(found)
-            yield found
-        return
-    request.getfixturevalue("postgis_cluster")
-    with (
-        private_database() as address,
-        running(address=address, index="database", questions_per_minute=0) as found,
-    ):
+def place() -> Iterator[Running]:
+    """A service with people at noisy places."""
+    with running(questions_per_minute=0) as found:
         fill(found)
         yield found
 
@@ -90,7 +81,6 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
 
 
 class TestOnly:
-    @pytest.mark.parametrize("place", ["memory", "database"], indirect=True)
     def test_people_are_found_by_tags(self, place: Running) -> None:
         everybody = ids(place)
         assert sorted(everybody) == sorted(PEOPLE)
@@ -109,7 +99,6 @@ class TestOnly:
         assert ids(place, only=[["new"]]) == ["p1"]
         assert place.call("GET", "/v1/people/p1").json()["tags"] == ["new"]
 
-    @pytest.mark.parametrize("place", ["memory", "database"], indirect=True)
     def test_a_tag_that_nobody_has_finds_nobody(self, place: Running) -> None:
         assert ids(place, only=[["unheard-of"]]) == []
         assert len(ids(place, only=[["unheard-of", "even"]])) == 6
@@ -128,7 +117,6 @@ class TestOnly:
 
 
 class TestBlocks:
-    @pytest.mark.parametrize("place", ["memory", "database"], indirect=True)
     def test_a_block_works_both_ways_and_at_once(self, place: Running) -> None:
         for blocker, other in (("p1", "p2"), ("p2", "p1")):
             assert place.call("PUT", f"/v1/people/{blocker}/blocked/{other}").status_code == 204
@@ -178,7 +166,6 @@ class TestBlocks:
 
 
 class TestPages:
-    @pytest.mark.parametrize("place", ["memory", "database"], indirect=True)
     @pytest.mark.parametrize("question", [{}, {"only": [["odd"]]}, {"exclude": ["p1", "p4"], "asker": "p2"}])
     def test_pages_are_the_whole_list_once(self, place: Running, question: dict[str, Any]) -> None:
         place.call("PUT", "/v1/people/p2/blocked/p9")
@@ -215,7 +202,6 @@ class TestPages:
         place.next_epoch()
         assert problem(ask(place, k=2, after=cursor, **question)) == (409, "cursor-expired")
 
-    @pytest.mark.parametrize("place", ["memory", "database"], indirect=True)
     def test_a_list_does_not_go_on_after_somebody_who_left(self, place: Running) -> None:
         first = ask(place, k=3, paged=True).json()
         place.call("DELETE", f"/v1/people/{first['ids'][-1]}/location")

@@ -122,11 +122,6 @@ def test_answers_to_reports_are_all_as_long() -> None:
         assert len({tuple(answer.headers) for answer in answers}) == 1
 
 
-def test_a_report_of_nobody_leaves_no_trail(here: Running) -> None:
-    assert here.report("nobody").status_code == 404
-    assert len(here.service.suspicion._trails) == 0
-
-
 def test_what_waits_is_shown_to_nobody(here: Running) -> None:
     """Not even that something waits: whoever reports for somebody could tell by it whether a place was new."""
     with running(policy="fresh") as service:

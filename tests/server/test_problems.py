@@ -27,7 +27,6 @@ ALL: dict[str, tuple[int, Callable[[], Problem]]] = {
     "invalid": (422, problems.invalid),
     "outside-region": (422, problems.outside_region),
     "too-many-requests": (429, lambda: problems.too_many_requests(2.5)),
-    "unusual-behaviour": (429, lambda: problems.unusual_behaviour(60)),
     "wrong-media-type": (415, problems.wrong_media_type),
     "too-slow": (408, problems.too_slow),
     "headers-too-large": (431, lambda: problems.headers_too_large(100, 16_384)),
@@ -80,7 +79,7 @@ def test_headers() -> None:
 
 @given(st.floats(0, 1e6))
 def test_retry_after_is_whole_seconds_and_never_too_early(wait_s: float) -> None:
-    for make in (problems.too_many_requests, problems.unusual_behaviour, problems.not_ready):
+    for make in (problems.too_many_requests, problems.not_ready):
         header = make(wait_s).headers["Retry-After"]
         assert header.isdigit()
         assert max(1.0, wait_s) <= int(header) < wait_s + 2

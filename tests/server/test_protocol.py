@@ -34,8 +34,6 @@ LARGE = 300_000
 class Routes:
     """Answers as hot routes do."""
 
-    answers_at_once = True
-
     @staticmethod
     def known_caller(_: object) -> Caller:
         return Caller("platform", "tests")

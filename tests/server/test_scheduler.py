@@ -1,7 +1,6 @@
 """Epochs: what is due is published, the index follows, and intervals change at borders alone."""
 
 import json
-import math
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -409,42 +408,3 @@ class TestAStoreAheadOfTheClock:
             assert shown["fingerprint"] == fingerprint(coarse)
             assert shown["next_fingerprint"] == fingerprint(fine)
             assert shown["next_from_epoch"] == place.service.publisher.epoch + 1
-
-
-# -- a store that answers by itself ----------------------------------------------------------------------------------
-
-
-class _Searching(SqliteStore):
-    """A store that searches, slowly: what PostGIS does with an index."""
-
-    def keep_places(self, batches: Any) -> None:
-        self.places = getattr(self, "places", {})
-        for people, places_m in batches:
-            self.places.update(zip(people, places_m.tolist(), strict=True))
-
-    def nearest(self, place_m: tuple[float, float], k: int, *, exclude: str | None, **_: Any) -> list[str]:
-        found = {person for batch in self.published() for person in batch.people} - {exclude}
-        return sorted(found, key=lambda person: math.dist(self.places[person], place_m))[:k]
-
-
-def test_questions_can_go_to_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Settings, "_check", lambda _: None)
-    store = _Searching.in_memory()
-    with running(store, index="database", policy="off", unprotected=True) as place:
-        place.add("ann", "bob")
-        place.report("ann")
-        place.report("bob", {"latitude": 37.6, "longitude": -122.5})
-        assert place.nearby() == ["ann", "bob"]
-        assert place.nearby(extra={"asker": "ann"}) == ["bob"]
-        place.next_epoch()
-        assert place.call("GET", "/readyz").json()["people_on_the_map"] == 2
-        place.call("DELETE", "/v1/people/ann")
-        assert place.nearby() == ["bob"]
-        people, places = place.service.index.sample(5, np.random.default_rng(0))
-        assert (people, len(places)) == (["bob"], 1)
-
-
-def test_a_store_that_cannot_search_is_not_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Settings, "_check", lambda _: None)
-    with pytest.raises(UsageError, match="--index memory"), running(index="database"):
-        pass

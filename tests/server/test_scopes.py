@@ -10,12 +10,12 @@ from fastapi.routing import APIRoute
 from nearveil.errors import UsageError
 from nearveil.server.app import create_api
 from nearveil.server.auth import new_platform_key
-from nearveil.server.guard import DOCS_PATH, HEALTH_PATH
+from nearveil.server.guard import HEALTH_PATH
 from nearveil.server.openapi import PERSON, PLATFORM
 from nearveil.server.scopes import ABOUT, ALL_SCOPES, ROUTES, Scope, parse_scopes
 from tests.server.running import HERE, Running, running
 
-OPEN = {("GET", DOCS_PATH), ("GET", HEALTH_PATH), ("GET", "/"), ("GET", "/console/{name}")}
+OPEN = {("GET", HEALTH_PATH), ("GET", "/"), ("GET", "/console/{name}")}
 BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/nearby"): HERE,
     ("PUT", "/v1/people/{id}/location"): HERE,

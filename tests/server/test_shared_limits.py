@@ -36,7 +36,7 @@ class MadeUpState:
         self.fails = False
         self.calls = 0
 
-    def exchange(self, spent: Sequence[Spent], flagged: Sequence[tuple[str, float]], since: int) -> State:
+    def exchange(self, spent: Sequence[Spent], since: int) -> State:
         self.calls += 1
         if self.fails:
             raise SharedStateError from ConnectionError("away")
@@ -47,8 +47,6 @@ class MadeUpState:
                 full_in_s.append(self.until[name] - now)
                 if full_in_s[-1] > (each.burst - 1) * each.refill_s:
                     self._changed[name] = now
-        for name, seconds in flagged:
-            self.until[name], self._changed[name] = now + seconds, now
         recent = {name: self.until[name] - now for name, at in self._changed.items() if at * 1e6 >= since}
         return State(full_in_s, {name: left for name, left in recent.items() if left > 0}, math.floor(now * 1e6))
 
@@ -201,31 +199,12 @@ def test_what_is_shared_names_nobody() -> None:
     other = SharedLimits(together.state, Limits(clock=together.clock), b"1" * 32, clock=together.clock)
     for caller in (ANN, SHOP):
         together.limits[0].spend(caller)
-    together.shared[0].flag("ann", 60.0)
     together.shared[0].exchange()
-    assert len(together.state.until) == 3
-    assert not any(name in key for key in together.state.until for name in ("ann", "shop", "person", "flag"))
+    assert len(together.state.until) == 2
+    assert not any(name in key for key in together.state.until for name in ("ann", "shop", "person"))
     # Whoever has another key can neither find nor join it.
     other.exchange()
-    assert other.flag_left_s("ann") == 0.0
-
-
-def test_a_flag_is_known_everywhere_until_it_ends() -> None:
-    together = Processes(2)
-    here, there = together.shared
-    here.flag("ann", 600.0)
-    assert there.flag_left_s("ann") == 0.0
-    here.exchange()
-    there.exchange()
-    assert there.flag_left_s("ann") == pytest.approx(600.0)
-    assert (there.flag_left_s("bob"), together.limits[1].spend(ANN)) == (0.0, None)
-    together.clock.pass_time(599.0)
-    there.exchange()
-    assert there.flag_left_s("ann") == pytest.approx(1.0)
-    together.clock.pass_time(2.0)
-    there.exchange()
-    assert there.flag_left_s("ann") == 0.0
-    assert not there._until
+    assert other._full_in_s(("person", "ann")) == 0.0
 
 
 def test_local_limits_go_on_alone_and_it_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -421,8 +421,6 @@ def book(folder: Path, address: str | None = None) -> Iterator[Book]:
         "questions_per_minute": 0.0,
         "key_questions_per_s": 0.0,
         "audit_log": folder / "audit.log",
-        # With questions to the database, what is written for them fails, too.
-        "index": "memory" if address is None else "database",
     }
     with (
         captured_log() as log,

@@ -421,9 +421,6 @@ def audit_notes(found: ServiceAudit) -> str:
             f"{found.not_listed} of {found.targets} targets were not attacked, because no location near them lists "
             "them."
         )
-    lines.append(
-        "Whether the service suspected the attacker is in its log alone ('unusual questions'): no caller can see it."
-    )
     if found.epochs:
         lines.append(
             f"The test hook advanced the service by {found.epochs:,} epochs, which can begin a new budget window."

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
 
 from nearveil.errors import DataError
-from nearveil.nearby.index import Filter, ServiceIndex
+from nearveil.nearby.index import Filter, NearbyIndex
 from nearveil.nearby.stores.base import Store
 
 MOST_BLOCKED = 5_000
@@ -39,7 +39,7 @@ class Filters:
         Who is known, and who is on the map.
     """
 
-    def __init__(self, store: Store, index: ServiceIndex) -> None:
+    def __init__(self, store: Store, index: NearbyIndex[str]) -> None:
         self._store = store
         self._index = index
         self._changing = threading.Lock()

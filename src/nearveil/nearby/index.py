@@ -23,7 +23,7 @@ from nearveil.errors import UsageError
 from nearveil.hashing import HashArray, Key, hash_ids, split_key
 from nearveil.mechanisms.morton import MOST_LEVELS, interleave
 from nearveil.nearby._grid import FIRST, NOBODY, Few, Grid, nearest_of
-from nearveil.nearby.stores.base import LeftError, PublishedBatch, SearchableStore
+from nearveil.nearby.stores.base import LeftError, PublishedBatch
 from nearveil.randomness import KEY_BYTES, Randomness, as_randomness
 from nearveil.region import PointProjection, Region
 from nearveil.types import FloatArray, IntArray
@@ -378,92 +378,6 @@ class NearbyIndex(Generic[P]):
         generation.put(slot, x_m, y_m, self._roster.tie_seed(slot))
         generation.tag(slot, np.uint64(self._roster.tags_of(slot)))
         return generation
-
-
-class DatabaseIndex:
-    """The same questions and changes as `NearbyIndex`, answered by a store that can search.
-
-    Parameters
-    ----------
-    region : Region
-        Public.
-    store : SearchableStore
-        Keeps where people are published.
-    """
-
-    def __init__(self, region: Region, store: SearchableStore) -> None:
-        self.region = region
-        self._store = store
-        self._project = PointProjection(region)
-        self._tie_key = b""
-        self._remap: Remap | None = None
-
-    def __len__(self) -> int:
-        return self._store.totals().published
-
-    def __contains__(self, person: str) -> bool:
-        return False  # nobody is held here: the store knows
-
-    def load(self, batches: Iterable[PublishedBatch], remap: Remap, tie_key: bytes) -> None:
-        """Let the database know where people are published."""
-        self._store.keep_places((batch.people, remap(batch.steps)) for batch in batches)
-        self._remap, self._tie_key = remap, tie_key
-
-    def advance(self, batches: Iterable[PublishedBatch], remap: Remap, tie_key: bytes) -> None:
-        """Let it know where people are published since the last time."""
-        self.load(batches, remap, tie_key)
-
-    def move(self, person: str, x_m: float, y_m: float) -> None:
-        """Put somebody at a published place at once."""
-        self._store.keep_places([([person], np.array([[x_m, y_m]]))])
-
-    def tag(self, person: str, tags: int) -> None:
-        """Do nothing: the store has the tags."""
-
-    def remove(self, _person: str) -> bool:
-        """Do nothing: whom the store has erased or taken off the map, it does not find."""
-        return True
-
-    def to_metres(self, latitude: float, longitude: float) -> tuple[float, float]:
-        """Project one place of the region; raises DataError if it is not in the region."""
-        return self._project(latitude, longitude)
-
-    def ranked_metres(
-        self,
-        x_m: float,
-        y_m: float,
-        k: int,
-        exclude: str | None = None,
-        within_m: float | None = None,
-        filtered: Filter[str] | None = None,
-    ) -> list[str]:
-        """Return the k nearest people, nearest first, equals in this epoch's order."""
-        wanted = filtered or Filter()
-        return self._store.nearest(
-            (x_m, y_m),
-            k,
-            exclude=exclude,
-            within_m=within_m,
-            tie_key=self._tie_key,
-            only=wanted.only,
-            hidden=frozenset().union(*wanted.hidden),
-            after=wanted.after,
-        )
-
-    def sample(self, count: int, _rng: np.random.Generator) -> tuple[list[str], FloatArray]:
-        """Return some people and their published places in degrees."""
-        people: list[str] = []
-        places: list[FloatArray] = [np.empty((0, 2))]
-        for batch in self._store.published() if self._remap is not None else ():
-            if self._remap is None or len(people) >= count:
-                break
-            people += batch.people
-            places.append(self._remap(batch.steps))
-        found = np.concatenate(places)[:count]
-        return people[:count], self.region.publish(self.region.from_metres(found))
-
-
-ServiceIndex = NearbyIndex[str] | DatabaseIndex
 
 
 def nearest_rows(people_m: FloatArray, queries_m: FloatArray, k: int, excluded: IntArray | None = None) -> IntArray:

@@ -33,7 +33,6 @@ from nearveil.server.traces import Traces
 CALLER = "nearveil.caller"
 OPEN_PROBE = "nearveil.open_probe"
 OPENAPI_PATH = "/openapi.json"
-DOCS_PATH = "/docs"
 HEALTH_PATH = "/healthz"
 READY_PATH = "/readyz"
 METRICS_PATH = "/metrics"
@@ -46,7 +45,7 @@ _FORWARDED = frozenset(
 # [::1]:8000, or a name or an address of IPv4 with or without a port.
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+))(?::[0-9]+)?")
 _HARDENED = (
-    # The pages of the console and of the description bring policies of their own.
+    # The pages of the console bring a policy of their own.
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
@@ -148,7 +147,7 @@ def _limited(receive: Receive) -> Receive:
 _CHOSEN = {"people": "{id}", "platform-keys": "{name}"}
 _NAMED = re.compile(r"^/v1/(people|platform-keys)/[^/]+")
 _OTHER = re.compile(r"(?<=^/v1/people/\{id\}/blocked/)[^/]+$")
-_KNOWN = {"/", DOCS_PATH, HEALTH_PATH, *(path for _, path in ROUTES)}
+_KNOWN = {"/", HEALTH_PATH, *(path for _, path in ROUTES)}
 
 
 class _Observer(ABC):

@@ -139,16 +139,8 @@ class HotRoutes:
             raise invalid("asker: there is no person with this id.")
         x_m, y_m = self._place(question, asker, caller)
         wanted = self._wanted(question, asker, caller, x_m, y_m, epoch)
-        if self.answers_at_once:
-            ids = service.index.ranked_metres(*wanted)
-        else:
-            ids = await service.in_store(service.index.ranked_metres, *wanted)
+        ids = service.index.ranked_metres(*wanted)
         return 200, self._found(ids, started, question, asker, caller, epoch)
-
-    @property
-    def answers_at_once(self) -> bool:
-        """Whether a question can be answered without waiting."""
-        return self._service.answers_from_memory
 
     def known_caller(self, headers: RawHeaders) -> Caller | None:
         """Return the caller, if the store is not needed for that."""
@@ -198,9 +190,7 @@ class HotRoutes:
     def _wanted(
         self, question: Question, asker: str | None, caller: Caller, x_m: float, y_m: float, epoch: int
     ) -> Wanted:
-        """Return what is asked for, once the asker was watched."""
-        if asker is not None:
-            self._service.watch_question(caller, asker, x_m, y_m)
+        """Return what is asked for."""
         after = question.after
         last = None if after is None else self._service.cursors.read(after, question, caller, asker, epoch)
         filtered = self._service.filters.filter_of(

@@ -38,7 +38,7 @@ _NUMBERS = frozenset(
 )  # fmt: skip
 _WORDS = frozenset(
     (
-        "caller", "caused_by", "code", "error", "fingerprint", "flag", "host", "index", "logger", "method", "policy",
+        "caller", "caused_by", "code", "error", "fingerprint", "host", "index", "logger", "method", "policy",
         "problem", "reason", "route", "signal", "store_kind", "version", "where",
     )
 )  # fmt: skip

@@ -34,7 +34,6 @@ from nearveil.server.problems import (
     too_large,
     too_many_requests,
     unauthorised,
-    unusual_behaviour,
     wrong_media_type,
 )
 from nearveil.server.scopes import ROUTES, Rule, Scope
@@ -96,7 +95,6 @@ _EXAMPLES: tuple[Problem, ...] = (
     invalid(),
     outside_region(),
     too_many_requests(1.0),
-    unusual_behaviour(60.0),
     not_ready(),
     not_kept(),
     not_logged(),

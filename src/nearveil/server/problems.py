@@ -92,11 +92,6 @@ _KINDS: dict[str, tuple[int, str, str]] = {
         "Send a place in degrees within the region, which GET /v1/guarantee has.",
     ),
     "too-many-requests": (429, "Too many requests", "Wait as long as Retry-After says, and ask less often."),
-    "unusual-behaviour": (
-        429,
-        "Unusual behaviour",
-        "Recent questions and moves of this person are not those of somebody who is looking around; try again later.",
-    ),
     "headers-too-large": (431, "The headers are too large", "Send fewer and shorter headers."),
     "internal": (500, "The service failed", "This is a bug of the service; its log says where it arose."),
     "not-ready": (503, "Not ready", "The service is starting or stopping; try again in a moment."),
@@ -226,11 +221,6 @@ def outside_region() -> Problem:
 def too_many_requests(wait_s: float) -> Problem:
     """Return the problem of an exceeded rate limit, with the time to wait."""
     return _problem("too-many-requests", headers=_retry_after(wait_s))
-
-
-def unusual_behaviour(wait_s: float) -> Problem:
-    """Return the problem of a person who is throttled for recent behaviour."""
-    return _problem("unusual-behaviour", headers=_retry_after(wait_s))
 
 
 def not_ready(wait_s: float = 1.0, *, reason: UnreadyReason | None = None) -> Problem:

@@ -446,8 +446,7 @@ class FastLaneProtocol(LimitedProtocol):
     def _is_plain(self) -> bool:
         """Whether nothing else is under way on this connection, and it reads what it is sent."""
         return (
-            self.routes.answers_at_once
-            and (self.cycle is None or self.cycle.response_complete)
+            (self.cycle is None or self.cycle.response_complete)
             and not (self.flow.write_paused or self.expect_100_continue)
             and self.parser.get_http_version() == "1.1"
             and not self.parser.should_upgrade()
@@ -567,8 +566,6 @@ async def _trial_app(_scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class _TrialRoutes:
-    answers_at_once = True
-
     @staticmethod
     def known_caller(_headers: RawHeaders) -> Caller:
         return Caller("platform", "trial")

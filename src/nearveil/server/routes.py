@@ -24,8 +24,7 @@ from nearveil.server.asgi import (
     read_body,
 )
 from nearveil.server.auth import KEY_NAME_PATTERN, LONGEST_KEY_NAME, Caller
-from nearveil.server.docs_page import CONTENT_POLICY, docs_page
-from nearveil.server.guard import CALLER, DOCS_PATH, HEALTH_PATH, METRICS_PATH, OPEN_PROBE, OPENAPI_PATH, READY_PATH
+from nearveil.server.guard import CALLER, HEALTH_PATH, METRICS_PATH, OPEN_PROBE, OPENAPI_PATH, READY_PATH
 from nearveil.server.hot_path import HotRoutes
 from nearveil.server.models import PERSON_ID, parsed, parsed_document
 from nearveil.server.openapi import ANYBODY, WITH_BODY, problems, takes
@@ -662,13 +661,6 @@ async def metrics(service: Here) -> Response:
 async def description(request: Request) -> Response:
     """Return the description of this interface."""
     return Response(json.dumps(request.app.openapi()), media_type="application/json")
-
-
-@probes_router.get(DOCS_PATH, include_in_schema=False)
-def docs(request: Request) -> Response:
-    """Return the description as a page, which is the same for everybody and loads nothing."""
-    page = docs_page(request.app.openapi())
-    return Response(page, media_type="text/html", headers={"Content-Security-Policy": CONTENT_POLICY})
 
 
 ROUTERS = (probes_router, people_router, locations_router, operator_router, keys_router)

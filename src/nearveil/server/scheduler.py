@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from nearveil.nearby.index import ServiceIndex
+from nearveil.nearby.index import NearbyIndex
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse
 from nearveil.nearby.publishing.keys import Keys
 from nearveil.nearby.publishing.publisher import Publisher
@@ -33,8 +33,6 @@ class Scheduler:
         Seconds since 1970.
     at_epoch : callable, optional
         Called with each epoch that was loaded.
-    at_times : callable, optional
-        Called regularly, at least twice a minute.
     health : StoreHealth, optional
         Told what became of publications.
     """
@@ -44,13 +42,12 @@ class Scheduler:
         *,
         publisher: Publisher,
         store: Store,
-        index: ServiceIndex,
+        index: NearbyIndex[str],
         intervals: IntervalsInUse,
         keys: Keys,
         metrics: Metrics,
         clock: Callable[[], float] = time.time,
         at_epoch: Callable[[int], None] | None = None,
-        at_times: Callable[[], None] | None = None,
         health: StoreHealth | None = None,
     ) -> None:
         self._publisher = publisher
@@ -61,7 +58,6 @@ class Scheduler:
         self._metrics = metrics
         self._clock = clock
         self._at_epoch = at_epoch
-        self._at_times = at_times
         self._health = health
         self._newest: int | None = None
         self._was_ahead = False
@@ -177,8 +173,6 @@ class Scheduler:
     def _turn_and_wait(self) -> float:
         """Do what is due; return the time until there is work again, in seconds."""
         try:
-            if self._at_times is not None:
-                self._at_times()
             self.turn()
             # Relative to the loaded epoch, not to now: an epoch may have begun during loading.
             loaded = self._publisher.epoch if self._loaded is None else self._loaded[0]

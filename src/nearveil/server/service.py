@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
 from nearveil.nearby.filters import Filters
-from nearveil.nearby.index import DatabaseIndex, NearbyIndex, ServiceIndex
+from nearveil.nearby.index import NearbyIndex
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse, next_safe_epoch, read_intervals_file
 from nearveil.nearby.publishing.keys import Keys
 from nearveil.nearby.publishing.protection import Policy, Protection
@@ -29,7 +29,7 @@ from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Stat
 from nearveil.nearby.publishing.stated_noise import cells_from_store
 from nearveil.nearby.publishing.store_identity import check_identity, redraw_noise, refuse_other_store, was_redrawn
 from nearveil.nearby.stores import open_store
-from nearveil.nearby.stores.base import STEP_M, PublishedBatch, SearchableStore, Store, StoreError, Totals
+from nearveil.nearby.stores.base import STEP_M, PublishedBatch, Store, StoreError, Totals
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region
@@ -37,10 +37,11 @@ from nearveil.release.card import GIVEN_CELLS
 from nearveil.server.audit_log import AuditLog
 from nearveil.server.auth import Access, Caller, KnownPeople, new_platform_key
 from nearveil.server.cursors import Cursors
+from nearveil.server.frequent_askers import FrequentAskers
 from nearveil.server.limits import Limits
 from nearveil.server.logs import log_event, log_exception
 from nearveil.server.metrics import Metrics
-from nearveil.server.problems import UnreadyReason, too_many_requests, unauthorised, unusual_behaviour
+from nearveil.server.problems import UnreadyReason, too_many_requests, unauthorised
 from nearveil.server.reports import ReportWriter, RightOfWay
 from nearveil.server.scheduler import Scheduler
 from nearveil.server.scopes import Scope
@@ -48,7 +49,6 @@ from nearveil.server.setting_types import duration
 from nearveil.server.settings import Settings
 from nearveil.server.shared_limits import RedisState, SharedLimits
 from nearveil.server.store_health import StoreHealth, StoreThreads
-from nearveil.server.suspicion import FrequentAskers, Suspicion, trail_name
 from nearveil.server.traces import Traces
 from nearveil.server.warm_up import compile_kernels
 
@@ -59,8 +59,8 @@ _Result = TypeVar("_Result")
 class Service:
     """The parts of a running service and what the routes do with them.
 
-    Use `Service.open`, then `start`, and `close` at the end. What judges callers (`admit`, `spend`, `watch_question`,
-    `watch_move`) is called from one thread alone, that of the event loop.
+    Use `Service.open`, then `start`, and `close` at the end. What judges callers (`admit`, `spend`)
+    is called from one thread alone, that of the event loop.
 
     Parameters
     ----------
@@ -80,8 +80,7 @@ class Service:
         self.keys = keys
         self.clock = clock
         protection = settings.protection()
-        self.answers_from_memory = settings.index == "memory"
-        self.index = _index(protection.region, store, in_memory=self.answers_from_memory)
+        self.index: NearbyIndex[str] = NearbyIndex(protection.region)
         self.intervals = IntervalsInUse(store, protection.region)
         self._named_intervals = None if settings.intervals is None else read_intervals_file(settings.intervals)
         if self._named_intervals is not None:
@@ -116,7 +115,6 @@ class Service:
             person_per_minute=settings.questions_per_minute,
             person_burst=settings.question_burst,
         )
-        self.suspicion = Suspicion()
         self.frequent_askers = FrequentAskers()
         self.shared_limits = (
             None
@@ -132,10 +130,8 @@ class Service:
             metrics=self.metrics,
             clock=clock,
             at_epoch=self._at_epoch,
-            at_times=self.suspicion.sweep,
             health=self.health,
         )
-        self._flagged: dict[str, int] = {}
         self._checked_window: int | None = None
         self._has_other_keys = False
         self.reports = ReportWriter(self._receive, kept=self._kept)
@@ -278,24 +274,6 @@ class Service:
         """Whether there is such a person."""
         return self.remembers(person) or await self.in_store(self.people.has, person)
 
-    def watch_question(self, caller: Caller, person: str, x_m: float, y_m: float) -> None:
-        """Record a question that a caller asks as a person, for the detection of attacks; raise if that is throttled.
-
-        Whether a question is unusual depends on where a person asked before, so that only the operator's log counts it.
-        Reports are not watched: what somebody who reports in a person's name could see of it would tell where they are.
-        """
-        name = trail_name(person, None if caller.kind == "person" else caller.name)
-        flag, shared = self.suspicion.note(name, x_m, y_m), self.shared_limits
-        left_s = 0.0 if flag is None else self.suspicion.hold_left_s(name)
-        if flag is not None:
-            self._flagged[flag.value] = self._flagged.get(flag.value, 0) + 1
-        if shared is not None and left_s:
-            shared.flag(name, left_s)
-        if self.settings.throttle_suspects:
-            left_s = max(left_s, 0.0 if shared is None else shared.flag_left_s(name))
-            if flag is not None or left_s:
-                raise unusual_behaviour(left_s)
-
     # -- platforms ---------------------------------------------------------------------------------------------
 
     async def make_platform_key(self, name: str, scopes: AbstractSet[Scope]) -> str | None:
@@ -339,7 +317,6 @@ class Service:
         """Forget a person whom the store does not know any more."""
         self.index.remove(person)
         self.people.forget(person)
-        self.suspicion.forget(person)
         self.frequent_askers.forget(person)
 
     # -- reports -----------------------------------------------------------------------------------------------
@@ -389,7 +366,7 @@ class Service:
         newcomers = [person for person in batch.people if person not in self.index]
         for person, (x_m, y_m) in zip(batch.people, places_m.tolist(), strict=True):
             self.index.move(person, x_m, y_m)
-        if newcomers and self.answers_from_memory:
+        if newcomers:
             # What cannot be read now comes with the next load.
             with suppress(StoreError):
                 self.filters.read_tags(newcomers)
@@ -445,22 +422,11 @@ class Service:
         self._checked_window = None
         check_identity(self.store, self.protection, self.keys, self.protection.schedule.window_of(epoch))
         self.totals()
-        flagged, self._flagged = self._flagged, {}
-        for name, number in sorted(flagged.items()):
-            log_event("unusual questions", level="warning", flag=name, number=number)
 
 
 def _windows_in_use(protection: Protection, epoch: int) -> set[int]:
     """The windows in which places count now: what waits for the next epoch counts in that epoch's window."""
     return {protection.schedule.window_of(epoch), protection.schedule.window_of(epoch + 1)}
-
-
-def _index(region: Region, store: Store, *, in_memory: bool) -> ServiceIndex:
-    if in_memory:
-        return NearbyIndex(region)
-    if not hasattr(store, "nearest"):
-        raise UsageError("this store cannot answer questions itself; choose --index memory")
-    return DatabaseIndex(region, cast("SearchableStore", store))
 
 
 # The guarantee of a running service: that of its policy, and the cost of its intervals.

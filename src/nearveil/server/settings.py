@@ -172,9 +172,6 @@ class Settings(BaseSettings):
         3.0, "Seconds for a database to connect, and to answer; then it counts as away.", least=0.1, most=60
     )
     grace: Duration = _setting("10m", "Time for which known callers may ask while the database is away.")
-    index: Annotated[Literal["memory", "database"], BeforeValidator(word)] = _setting(
-        "memory", "Index that answers questions: memory, or database."
-    )
     questions_per_minute: Number = _setting(
         60.0, "Questions of a person per minute; 0 for no limit.", panel="Limits", least=0, most=1e6
     )
@@ -184,9 +181,8 @@ class Settings(BaseSettings):
     key_questions_per_s: Number = _setting(
         1000.0, "Requests of a platform key per second; 0 for no limit.", panel="Limits", least=0, most=1e9
     )
-    throttle_suspects: YesNo = _setting(False, "Refuse questions of people whose behaviour is flagged.", panel="Limits")
     shared_limits: RedisAddress = _setting(
-        None, "Redis or Valkey through which processes share limits and flags, such as redis://cache.", panel="Limits"
+        None, "Redis or Valkey through which processes share limits, such as redis://cache.", panel="Limits"
     )
     most_connections: Whole = _setting(4096, "Open connections at once.", panel="Limits", least=1, most=500_000)
     most_connections_per_address: Whole = _setting(
@@ -298,8 +294,6 @@ class Settings(BaseSettings):
         """Refuse settings that contradict each other."""
         if self.policy is Policy.OFF and not self.unprotected:
             raise UsageError(f"the policy off publishes true locations; if all people are made up, add {LOUD_OPTION}")
-        if self.index == "database" and not is_postgres(self.store):
-            raise UsageError("the index database needs PostgreSQL: choose the index memory, or a store postgresql://…")
         if self.workers > 1 and not is_postgres(self.store):
             raise UsageError(
                 "several workers need PostgreSQL, because one process at a time may use a SQLite file: choose a store "

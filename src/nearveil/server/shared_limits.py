@@ -1,4 +1,4 @@
-"""Limits that several processes share through Redis or Valkey: what callers have spent, and who is flagged.
+"""Limits that several processes share through Redis or Valkey: what callers have spent.
 
 A request never waits for Redis. Each process has its own token buckets (`nearveil.server.limits`). Ten times a second
 a thread adds what was spent here to the buckets in Redis, in one round trip, and takes back how full they are. So a
@@ -10,8 +10,8 @@ processes a burst B, a rate r and exchanges every d seconds, in any t seconds no
 requests, and no more than B + r t + 2 d times as many as they can send in a second. What was granted too much is owed,
 and has to be waited for.
 
-Redis holds keyed hashes (HMAC-SHA-256) of the names of keys and ids of people, each with a time: when a bucket is full,
-or until when a person is flagged. The time is also when the entry expires. There is no id, no name and no location.
+Redis holds keyed hashes (HMAC-SHA-256) of the names of keys and ids of people, each with a time: when a bucket is full.
+The time is also when the entry expires. There is no id, no name and no location.
 Libraries for rate limits count in windows of time and take a round trip for each caller; a token bucket in Redis is a
 few lines of Lua.
 """
@@ -62,7 +62,7 @@ class State:
     full_in_s : list of float
         For each hash of each `Spent`, in order: the time until its bucket is full.
     recent : dict
-        Seconds left by hash, of buckets that are empty and people who are flagged; those that changed since `since`.
+        Seconds left by hash, of buckets that are empty; those that changed since `since`.
     at : int
         Time of Redis in microseconds, for the next `since`.
     """
@@ -75,8 +75,8 @@ class State:
 class SharedState(Protocol):
     """What processes have in common."""
 
-    def exchange(self, spent: Sequence[Spent], flagged: Sequence[tuple[str, float]], since: int) -> State:
-        """Add what was spent and who is flagged for how many seconds; return what all processes added.
+    def exchange(self, spent: Sequence[Spent], since: int) -> State:
+        """Add what was spent; return what all processes added.
 
         Raises `SharedStateError` if that is not possible now.
         """
@@ -90,7 +90,7 @@ class SharedStateError(Exception):
 
 
 class SharedLimits:
-    """Exchanges limits and flags with other processes, in a thread.
+    """Exchanges limits with other processes, in a thread.
 
     Parameters
     ----------
@@ -119,8 +119,6 @@ class SharedLimits:
         self._key = hmac.digest(key, _PURPOSE, hashlib.sha256)
         # Replaced as a whole, so that the event loop reads it without a lock.
         self._until: dict[str, float] = {}
-        self._flags: dict[str, float] = {}
-        self._changing = threading.Lock()
         self._since = 0
         self._back_off_s = 0.0
         self._stopping = threading.Event()
@@ -143,28 +141,16 @@ class SharedLimits:
         """Whether the last exchange failed: each process then has its own limits."""
         return self._back_off_s > 0
 
-    def flag(self, name: str, seconds: float) -> None:
-        """Let other processes know that a trail (`suspicion.trail_name`) is flagged for so long."""
-        with self._changing:
-            self._flags[name] = seconds
-
-    def flag_left_s(self, name: str) -> float:
-        """Return how long a trail is flagged by any process; 0 if not."""
-        return self._left_s("flag", name)
-
     def exchange(self) -> float:
         """Exchange once; return the time to wait until the next one, in seconds."""
         unsent = self._limits.take_unsent()
-        with self._changing:
-            flags, self._flags = self._flags, {}
         askers = sorted(unsent, key=itemgetter(0))
         spent = [
             Spent(*self._limits.rate(kind), [(self._hash(*asker), unsent[asker]) for asker in some])
             for kind, some in groupby(askers, key=itemgetter(0))
         ]
-        flagged = [(self._hash("flag", name), seconds) for name, seconds in flags.items()]
         try:
-            state = self._state.exchange(spent, flagged, self._since)
+            state = self._state.exchange(spent, self._since)
         except SharedStateError as error:
             return self._failed(error)
         for asker, full_in_s in zip(askers, state.full_in_s, strict=True):
@@ -193,12 +179,9 @@ class SharedLimits:
             self._until = kept | {name: now + left_s for name, left_s in recent.items()}
 
     def _full_in_s(self, asker: Asker) -> float:
-        return self._left_s(*asker)
-
-    def _left_s(self, kind: str, name: str) -> float:
         # Mostly nobody is refused anywhere, and nothing has to be hashed.
         until = self._until
-        return max(0.0, until.get(self._hash(kind, name), 0.0) - self._clock()) if until else 0.0
+        return max(0.0, until.get(self._hash(*asker), 0.0) - self._clock()) if until else 0.0
 
     def _hash(self, kind: str, name: str) -> str:
         return "nearveil:" + hmac.digest(self._key, f"{kind}\0{name}".encode(), hashlib.sha256)[:16].hex()
@@ -242,15 +225,6 @@ for i = 2, #KEYS do
   full_in[i - 1] = math.ceil(full_at - now)
 end
 return full_in
-"""
-)
-_FLAG = (
-    _NOW
-    + """
-for i = 2, #KEYS do
-  put(KEYS[i], now + tonumber(ARGV[i]))
-  announce(KEYS[i])
-end
 """
 )
 _CHANGED = (
@@ -306,11 +280,11 @@ class RedisState:
                 "a Redis or Valkey that does not run in cluster mode"
             )
 
-    def exchange(self, spent: Sequence[Spent], flagged: Sequence[tuple[str, float]], since: int) -> State:
+    def exchange(self, spent: Sequence[Spent], since: int) -> State:
         """Add and return, in one round trip."""
         pipeline = self._client.pipeline(transaction=False)
-        for keys, arguments, script in (*_spend_calls(spent), *_flag_calls(flagged)):
-            pipeline.eval(script, len(keys) + 1, _RECENT, *keys, _RECENT_S, *arguments)
+        for keys, arguments in _spend_calls(spent):
+            pipeline.eval(_SPEND, len(keys) + 1, _RECENT, *keys, _RECENT_S, *arguments)
         pipeline.eval(_CHANGED, 1, _RECENT, _RECENT_S, since)
         try:
             *answers, (at, *changed) = pipeline.execute()
@@ -326,19 +300,14 @@ class RedisState:
         self._client.close()
 
 
-_Call = tuple[list[str], list[float], str]
+_Call = tuple[list[str], list[float]]
 
 
 def _spend_calls(spent: Sequence[Spent]) -> Iterator[_Call]:
     for each in spent:
         for some in _batches(each.by_hash):
             arguments = [each.refill_s * 1e6, each.burst, *(cost for _, cost in some)]
-            yield [key for key, _ in some], arguments, _SPEND
-
-
-def _flag_calls(flagged: Sequence[tuple[str, float]]) -> Iterator[_Call]:
-    for some in _batches(flagged):
-        yield [key for key, _ in some], [seconds * 1e6 for _, seconds in some], _FLAG
+            yield [key for key, _ in some], arguments
 
 
 def _batches(rows: Sequence[tuple[str, float]]) -> Iterator[Sequence[tuple[str, float]]]:

@@ -2,11 +2,10 @@
 
 import queue
 
-import numpy as np
 import pytest
 
-from nearveil.nearby.stores import is_postgres, open_store
-from nearveil.nearby.stores.base import MOST_TAGS, LeftError, Store, TooManyTagsError
+from nearveil.nearby.stores import open_store
+from nearveil.nearby.stores.base import MOST_TAGS, Store, TooManyTagsError
 from nearveil.nearby.stores.postgis import PostgisStore
 from tests.nearby.stores.draws import draw, publish, put, shown
 
@@ -136,47 +135,3 @@ def test_other_processes_hear_of_tags_and_blocks(postgis_address: str) -> None:
     assert [heard.get(timeout=30) for _ in expected] == expected
     first.close()
     second.close()
-
-
-def test_postgis_finds_by_tags_leaves_out_and_goes_on(postgis_address: str) -> None:
-    assert is_postgres(postgis_address)
-    store, rng = PostgisStore(postgis_address), np.random.default_rng(5)
-    people = [f"p{number:02}" for number in range(60)]
-    store.add_people(people)
-    with store.writing() as writing:
-        writing.publish_now([draw(person) for person in people], 1)
-    # On a lattice, so that many are at one distance.
-    places = rng.integers(-2, 3, (60, 2)).astype(np.float64) * 100
-    store.keep_places([(people, places)])
-    tags = {
-        person: store.set_tags(person, rng.choice(["a", "b", "c"], rng.integers(3), replace=False)) for person in people
-    }
-    bit = {name: 1 << number for number, name in enumerate(store.tag_names())}
-    everybody = store.nearest((0.0, 0.0), 60, tie_key=b"key")
-    for only in ((), (bit["a"],), (bit["a"] | bit["b"], bit["c"]), (1 << 59,)):
-        hidden = set(everybody[1:9])
-        expected = [
-            person
-            for person in everybody[1:]
-            if person not in hidden and all((tags[person] or 0) & group for group in only)
-        ]
-        found: list[str] = []
-        while True:
-            page = store.nearest(
-                (0.0, 0.0),
-                4,
-                exclude=everybody[0],
-                tie_key=b"key",
-                only=only,
-                hidden=hidden,
-                after=found[-1] if found else None,
-            )
-            found += page
-            if len(page) < 4:
-                break
-        assert found == expected
-    store.withdraw(everybody[5])
-    for person in (everybody[5], "nobody"):
-        with pytest.raises(LeftError):
-            store.nearest((0.0, 0.0), 4, after=person)
-    store.close()

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from nearveil.server.auth import new_platform_key
+from nearveil.server.frequent_askers import MANY_QUESTIONS
 from nearveil.server.scopes import Scope
-from nearveil.server.suspicion import MANY_QUESTIONS
 from tests.server.console.visits import OVERFLOW, sign_in, signed_in, visiting
 from tests.server.console_service import Place, console_service, served
 
@@ -23,7 +23,7 @@ STRAY = """[...document.querySelectorAll('.panel *, dialog *')].filter(each => e
     && !each.closest('pre, .plot') && each.getBoundingClientRect().right > innerWidth).length"""
 LONG_ID, LONG_NAME = "x" * 128, "k" * 64
 AWAY: dict[str, Any] = {
-    "kind": "PostgreSQL with PostGIS", "is_reachable": False, "is_writable": False, "epochs_behind": None,
+    "kind": "PostgreSQL", "is_reachable": False, "is_writable": False, "epochs_behind": None,
     "reason": "The database cannot be reached; reports are refused.", "last_epoch": 486_204,
     "written_epochs_ago": 2, "version": None, "size_at_most_bytes": None,
 }  # fmt: skip

@@ -602,8 +602,7 @@ class Stay:
         held, known = self.held, self.held.known
         former = [held.published] if held.published is not None and held.published.tag not in known else []
         newest = [held.pending] if held.pending is not None else []
-        drawn = [point for point in known.values() if point is not None]
-        return [_point(one) for one in former] + drawn + [_point(one) for one in newest]
+        return [_point(one) for one in former] + list(known.values()) + [_point(one) for one in newest]
 
     def location(self, point: Point, tag: bytes) -> NoisyLocation:
         """Return a noisy place as it is kept."""

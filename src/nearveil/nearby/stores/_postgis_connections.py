@@ -1,4 +1,4 @@
-"""PostgreSQL behind the store: tables and migrations, connections whose errors are sentences, and notifications."""
+"""PostgreSQL behind the store: tables, connections whose errors are sentences, and notifications."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import psycopg
-from psycopg import Connection, errors, sql
+from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
 
 from nearveil.nearby.stores._postgis_pool import LONG_S, Circuit, LimitedConnection, Pool
@@ -83,12 +83,6 @@ class Session:
         with store_errors(self._name):
             return cursor.fetchmany(size)
 
-    def copy(self, statement: str, rows: Iterator[tuple[Any, ...]]) -> None:
-        """Write many rows at once."""
-        with store_errors(self._name), self.connection.cursor().copy(statement.encode()) as copy:
-            for row in rows:
-                copy.write_row(row)
-
 
 class Database:
     """A pool of connections, with the tables in order; while the database is away, every call fails at once.
@@ -105,7 +99,7 @@ class Database:
         self._options, self.name = _options(conninfo, timeout_s)
         self.timeout_s = timeout_s
         with self.connect() as connection, store_errors(self.name):
-            self._postgis = migrate(connection)
+            make_tables(connection)
         self._pool = Pool(self._configured, most=MOST_CONNECTIONS, limit_s=timeout_s)
         self.circuit = Circuit(self._attempt, self.name)
 
@@ -182,7 +176,7 @@ class Database:
             connection.limit_s = self.timeout_s
             # Each statement sees what was committed before it, whatever the database's default: locks rely on it.
             connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-            connection.execute(search_path(self._postgis))
+            connection.execute(_SEARCH_PATH)
             # What is acknowledged must be on disk; a stricter setting stays.
             connection.execute(
                 "SELECT set_config('synchronous_commit', 'on', false) "
@@ -208,7 +202,7 @@ def reading_session(conninfo: str) -> Iterator[Session | None]:
         session = Session(connection, name)
         if session.one("SELECT to_regclass(%s) IS NOT NULL", (f"{SCHEMA}.published",)) == (True,):
             with store_errors(name):
-                connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(SCHEMA)))
+                connection.execute(_SEARCH_PATH)
             yield session
         else:
             yield None
@@ -324,13 +318,16 @@ def lock_people(session: Session, people: Sequence[str]) -> dict[str, int]:
     return {person: number for number, person in rows}
 
 
-# The tables, and how a database of an earlier version becomes one of this.
+# The tables.
 
 
 SCHEMA = "nearveil"
-MIGRATION_LOCK = 0x6E76_0001
-"""Advisory lock: only one process at a time changes the tables."""
+VERSION = 1
+"""Of the tables. A database of another version is refused."""
+TABLES_LOCK = 0x6E76_0001
+"""Advisory lock: only one process at a time makes the tables."""
 
+_SEARCH_PATH = f"SET search_path TO {SCHEMA}".encode()
 _DRAWS = """
     CREATE TABLE DRAWS (
         person bigint PRIMARY KEY REFERENCES people (number) ON DELETE CASCADE,
@@ -341,125 +338,70 @@ _DRAWS = """
         receipt text NOT NULL,
         epoch bigint NOT NULL
     )"""
-
-# Steps are never changed once released; a new version of the tables is a new step at the end.
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        """CREATE TABLE people (
-            number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-            id text COLLATE "C" NOT NULL UNIQUE,
-            created_s bigint NOT NULL
-        )""",
-        _DRAWS.replace("DRAWS", "pending"),
-        _DRAWS.replace("DRAWS", "published"),
-        """CREATE TABLE charges (
-            in_window bigint NOT NULL,
-            person bigint NOT NULL,
-            tag bytea NOT NULL,
-            PRIMARY KEY (in_window, person, tag)
-        )""",
-        "CREATE TABLE charged (in_window bigint PRIMARY KEY, places bigint NOT NULL)",
-        "CREATE TABLE epochs (epoch bigint PRIMARY KEY)",
-        "CREATE TABLE platform_keys (name text PRIMARY KEY, digest bytea NOT NULL)",
-        "CREATE TABLE settings (name text PRIMARY KEY, value text NOT NULL)",
-        # Metres east and north of the region's centre, after the move to the intervals.
-        """CREATE TABLE places (
-            person bigint PRIMARY KEY REFERENCES published (person) ON DELETE CASCADE,
-            place geometry(Point, 0) NOT NULL
-        )""",
-        "CREATE INDEX places_by_place ON places USING gist (place)",
-    ),
-    ("ALTER TABLE people ADD COLUMN token_mark bigint NOT NULL DEFAULT 0",),
-    # Keys made before may go on doing everything.
-    ("ALTER TABLE platform_keys ADD COLUMN scopes text NOT NULL DEFAULT 'ask report people metrics admin'",),
-    (
-        # Noise lasts: a place that was charged keeps its noisy place, by which it is known again.
-        """CREATE TABLE known_places (
-            person bigint NOT NULL REFERENCES people (number) ON DELETE CASCADE,
-            tag bytea NOT NULL,
-            in_window bigint NOT NULL,
-            x_steps integer,
-            y_steps integer,
-            PRIMARY KEY (person, tag)
-        )""",
-        """INSERT INTO known_places (person, tag, in_window, x_steps, y_steps)
-        SELECT charges.person, charges.tag, max(charges.in_window), max(published.x_steps), max(published.y_steps)
-        FROM charges JOIN people ON people.number = charges.person
-        LEFT JOIN published ON published.person = charges.person AND published.tag = charges.tag
-        GROUP BY charges.person, charges.tag""",
-        "CREATE INDEX known_places_by_window ON known_places (in_window)",
-        "DROP TABLE charges",
-        """CREATE TABLE standings (
-            person bigint PRIMARY KEY REFERENCES people (number) ON DELETE CASCADE,
-            receipt text NOT NULL,
-            epoch bigint NOT NULL,
-            candidate bytea,
-            candidate_epoch bigint NOT NULL,
-            seen integer NOT NULL,
-            changes integer NOT NULL
-        )""",
-        "CREATE TABLE erased (mark bytea PRIMARY KEY, in_window bigint NOT NULL, places bigint NOT NULL)",
-        "ALTER TABLE people ADD COLUMN spent_window bigint NOT NULL DEFAULT -1",
-        "ALTER TABLE people ADD COLUMN spent bigint NOT NULL DEFAULT 0",
-    ),
-    # Counts a person's places in the order in which they were drawn; 0 for all that were drawn before this step.
-    ("ALTER TABLE known_places ADD COLUMN draw_number bigint NOT NULL DEFAULT 0",),
-    # A count of changes in an epoch, by which guesses could be tested.
-    ("ALTER TABLE standings DROP COLUMN changes",),
-    # The receipts of which a person's next report must bring one, with spaces between; empty for no chain.
-    ("ALTER TABLE standings ADD COLUMN chain text NOT NULL DEFAULT ''",),
-    (
-        # Words that an app gives to people: bits, and the name of each.
-        "ALTER TABLE people ADD COLUMN tags bigint NOT NULL DEFAULT 0",
-        "CREATE TABLE tag_names (bit integer PRIMARY KEY, name text NOT NULL UNIQUE)",
-        """CREATE TABLE blocked (
-            person bigint NOT NULL REFERENCES people (number) ON DELETE CASCADE,
-            other bigint NOT NULL REFERENCES people (number) ON DELETE CASCADE,
-            PRIMARY KEY (person, other)
-        )""",
-        "CREATE INDEX blocked_by_other ON blocked (other)",
-    ),
+_TABLES = (
+    # The tags of people are bits.
+    """CREATE TABLE people (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        id text COLLATE "C" NOT NULL UNIQUE,
+        created_s bigint NOT NULL,
+        token_mark bigint NOT NULL,
+        spent_window bigint NOT NULL DEFAULT -1,
+        spent bigint NOT NULL DEFAULT 0,
+        tags bigint NOT NULL DEFAULT 0
+    )""",
+    _DRAWS.replace("DRAWS", "pending"),
+    _DRAWS.replace("DRAWS", "published"),
+    # Noise lasts: a place that was charged keeps its noisy place, by which it is known again. The draw number counts a
+    # person's places in the order in which they were drawn.
+    """CREATE TABLE known_places (
+        person bigint NOT NULL REFERENCES people (number) ON DELETE CASCADE,
+        tag bytea NOT NULL,
+        in_window bigint NOT NULL,
+        x_steps integer NOT NULL,
+        y_steps integer NOT NULL,
+        draw_number bigint NOT NULL,
+        PRIMARY KEY (person, tag)
+    )""",
+    "CREATE TABLE charged (in_window bigint PRIMARY KEY, places bigint NOT NULL)",
+    # The chain: the receipts of which a person's next report must bring one, with spaces between; empty for none.
+    """CREATE TABLE standings (
+        person bigint PRIMARY KEY REFERENCES people (number) ON DELETE CASCADE,
+        receipt text NOT NULL,
+        epoch bigint NOT NULL,
+        candidate bytea,
+        candidate_epoch bigint NOT NULL,
+        seen integer NOT NULL,
+        chain text NOT NULL
+    )""",
+    "CREATE TABLE erased (mark bytea PRIMARY KEY, in_window bigint NOT NULL, places bigint NOT NULL)",
+    "CREATE TABLE epochs (epoch bigint PRIMARY KEY)",
+    "CREATE TABLE platform_keys (name text PRIMARY KEY, digest bytea NOT NULL, scopes text NOT NULL)",
+    "CREATE TABLE settings (name text PRIMARY KEY, value text NOT NULL)",
+    "CREATE TABLE tag_names (bit integer PRIMARY KEY, name text NOT NULL UNIQUE)",
+    """CREATE TABLE blocked (
+        person bigint NOT NULL REFERENCES people (number) ON DELETE CASCADE,
+        other bigint NOT NULL REFERENCES people (number) ON DELETE CASCADE,
+        PRIMARY KEY (person, other)
+    )""",
+    "CREATE INDEX blocked_by_other ON blocked (other)",
 )
 
 
-def migrate(connection: Connection) -> str:
-    """Take every step that a database has not seen, all or none; return the schema that PostGIS is in."""
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
-    postgis = _postgis_schema(connection)
-    connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(SCHEMA)))
-    connection.execute(search_path(postgis))
+def make_tables(connection: Connection) -> None:
+    """Make the tables in a new database, all or none; refuse a database of another version."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (TABLES_LOCK,))
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}".encode())
+    connection.execute(_SEARCH_PATH)
     connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)")
     row = connection.execute("SELECT max(version) FROM schema_version").fetchone()
-    version = (row[0] or 0) if row else 0
-    if version > len(MIGRATIONS):
-        raise StoreError("the database was written by a later version of Nearveil; use that one")
-    for number in range(version + 1, len(MIGRATIONS) + 1):
-        for statement in MIGRATIONS[number - 1]:
+    version = row[0] if row else None
+    if version is None:
+        for statement in _TABLES:
             connection.execute(statement.encode())
-        connection.execute("INSERT INTO schema_version (version) VALUES (%s)", (number,))
+        connection.execute("INSERT INTO schema_version (version) VALUES (%s)", (VERSION,))
+    elif version != VERSION:
+        raise StoreError("the database was written by another version of Nearveil; use that one")
     connection.commit()
-    return postgis
-
-
-def search_path(postgis: str) -> sql.Composed:
-    """Return the statement after which our tables and PostGIS's functions are found by their names."""
-    return sql.SQL("SET search_path TO {}, {}").format(sql.Identifier(SCHEMA), sql.Identifier(postgis))
-
-
-def _postgis_schema(connection: Connection) -> str:
-    query = """
-        SELECT nspname FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
-        WHERE extname = 'postgis'"""
-    row = connection.execute(query).fetchone()
-    if row is None:
-        try:
-            connection.execute("CREATE EXTENSION postgis")
-        except (errors.InsufficientPrivilege, errors.UndefinedFile, errors.FeatureNotSupported):
-            raise StoreError(
-                "the database has no PostGIS; let its administrator install it and run CREATE EXTENSION postgis there"
-            ) from None
-        row = connection.execute(query).fetchone()
-    return str(row[0]) if row else "public"
 
 
 # How processes on one database tell each other what they did: PostgreSQL's notifications.

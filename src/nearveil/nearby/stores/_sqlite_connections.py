@@ -162,7 +162,7 @@ class Connections:
             if self._path is not None:
                 make_private(self._path)
                 writer.run("PRAGMA journal_mode = WAL")
-            migrate(writer)
+            make_tables(writer)
         except BaseException:
             writer.close()
             raise
@@ -392,11 +392,13 @@ class FairLock:
         return self._owner == threading.get_ident()
 
 
-# The tables of the embedded store, and how a file of an earlier version becomes one of this.
+# The tables of the embedded store.
 
 
 APPLICATION_ID = 0x4E76656C
 """Marks a file as a Nearveil store, so that no other program's database is ever written to."""
+VERSION = 1
+"""Of the tables. A store of another version is refused."""
 
 _DRAWS = """
     CREATE TABLE DRAWS (
@@ -408,103 +410,78 @@ _DRAWS = """
         receipt TEXT NOT NULL,
         epoch INTEGER NOT NULL
     )"""
-
-# Steps are never changed once released; a new version of the tables is a new step at the end.
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        "CREATE TABLE people (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, created_s INTEGER NOT NULL)",
-        _DRAWS.replace("DRAWS", "pending"),
-        _DRAWS.replace("DRAWS", "published"),
-        # By window first: a publication asks for one window, and a window gone by is forgotten as one stretch. Nothing
-        # refers to people here, which would need a second index as large as the table.
-        """CREATE TABLE charges (
-            in_window INTEGER NOT NULL,
-            person INTEGER NOT NULL,
-            tag BLOB NOT NULL,
-            PRIMARY KEY (in_window, person, tag)
-        ) WITHOUT ROWID""",
-        "CREATE TABLE charged (in_window INTEGER PRIMARY KEY, places INTEGER NOT NULL)",
-        "CREATE TABLE epochs (epoch INTEGER PRIMARY KEY)",
-        "CREATE TABLE platform_keys (name TEXT PRIMARY KEY, digest BLOB NOT NULL) WITHOUT ROWID",
-        "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-    ),
-    ("ALTER TABLE people ADD COLUMN token_mark INTEGER NOT NULL DEFAULT 0",),
-    # Keys made before may go on doing everything.
-    ("ALTER TABLE platform_keys ADD COLUMN scopes TEXT NOT NULL DEFAULT 'ask report people metrics admin'",),
-    (
-        # Noise lasts: a place that was charged keeps its noisy place, by which it is known again.
-        """CREATE TABLE known_places (
-            person INTEGER NOT NULL REFERENCES people (number) ON DELETE CASCADE,
-            tag BLOB NOT NULL,
-            in_window INTEGER NOT NULL,
-            x_steps INTEGER,
-            y_steps INTEGER,
-            PRIMARY KEY (person, tag)
-        ) WITHOUT ROWID""",
-        """INSERT INTO known_places (person, tag, in_window, x_steps, y_steps)
-        SELECT charges.person, charges.tag, max(charges.in_window), published.x_steps, published.y_steps
-        FROM charges JOIN people ON people.number = charges.person
-        LEFT JOIN published ON published.person = charges.person AND published.tag = charges.tag
-        GROUP BY charges.person, charges.tag""",
-        "DROP TABLE charges",
-        """CREATE TABLE standings (
-            person INTEGER PRIMARY KEY REFERENCES people (number) ON DELETE CASCADE,
-            receipt TEXT NOT NULL,
-            epoch INTEGER NOT NULL,
-            candidate BLOB,
-            candidate_epoch INTEGER NOT NULL,
-            seen INTEGER NOT NULL,
-            changes INTEGER NOT NULL
-        )""",
-        """CREATE TABLE erased (
-            mark BLOB PRIMARY KEY, in_window INTEGER NOT NULL, places INTEGER NOT NULL
-        ) WITHOUT ROWID""",
-        "ALTER TABLE people ADD COLUMN spent_window INTEGER NOT NULL DEFAULT -1",
-        "ALTER TABLE people ADD COLUMN spent INTEGER NOT NULL DEFAULT 0",
-    ),
-    # Counts a person's places in the order in which they were drawn; 0 for all that were drawn before this step.
-    ("ALTER TABLE known_places ADD COLUMN draw_number INTEGER NOT NULL DEFAULT 0",),
-    # A count of changes in an epoch, by which guesses could be tested.
-    ("ALTER TABLE standings DROP COLUMN changes",),
-    # The receipts of which a person's next report must bring one, with spaces between; empty for no chain.
-    ("ALTER TABLE standings ADD COLUMN chain TEXT NOT NULL DEFAULT ''",),
-    (
-        # Words that an app gives to people: bits, and the name of each.
-        "ALTER TABLE people ADD COLUMN tags INTEGER NOT NULL DEFAULT 0",
-        "CREATE TABLE tag_names (bit INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
-        """CREATE TABLE blocked (
-            person INTEGER NOT NULL REFERENCES people (number) ON DELETE CASCADE,
-            other INTEGER NOT NULL REFERENCES people (number) ON DELETE CASCADE,
-            PRIMARY KEY (person, other)
-        ) WITHOUT ROWID""",
-        "CREATE INDEX blocked_by_other ON blocked (other)",
-    ),
+_TABLES = (
+    # The tags of people are bits.
+    """CREATE TABLE people (
+        number INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        created_s INTEGER NOT NULL,
+        token_mark INTEGER NOT NULL,
+        spent_window INTEGER NOT NULL DEFAULT -1,
+        spent INTEGER NOT NULL DEFAULT 0,
+        tags INTEGER NOT NULL DEFAULT 0
+    )""",
+    _DRAWS.replace("DRAWS", "pending"),
+    _DRAWS.replace("DRAWS", "published"),
+    # Noise lasts: a place that was charged keeps its noisy place, by which it is known again. The draw number counts a
+    # person's places in the order in which they were drawn.
+    """CREATE TABLE known_places (
+        person INTEGER NOT NULL REFERENCES people (number) ON DELETE CASCADE,
+        tag BLOB NOT NULL,
+        in_window INTEGER NOT NULL,
+        x_steps INTEGER NOT NULL,
+        y_steps INTEGER NOT NULL,
+        draw_number INTEGER NOT NULL,
+        PRIMARY KEY (person, tag)
+    ) WITHOUT ROWID""",
+    "CREATE TABLE charged (in_window INTEGER PRIMARY KEY, places INTEGER NOT NULL)",
+    # The chain: the receipts of which a person's next report must bring one, with spaces between; empty for none.
+    """CREATE TABLE standings (
+        person INTEGER PRIMARY KEY REFERENCES people (number) ON DELETE CASCADE,
+        receipt TEXT NOT NULL,
+        epoch INTEGER NOT NULL,
+        candidate BLOB,
+        candidate_epoch INTEGER NOT NULL,
+        seen INTEGER NOT NULL,
+        chain TEXT NOT NULL
+    )""",
+    "CREATE TABLE erased (mark BLOB PRIMARY KEY, in_window INTEGER NOT NULL, places INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE epochs (epoch INTEGER PRIMARY KEY)",
+    "CREATE TABLE platform_keys (name TEXT PRIMARY KEY, digest BLOB NOT NULL, scopes TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE tag_names (bit INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+    """CREATE TABLE blocked (
+        person INTEGER NOT NULL REFERENCES people (number) ON DELETE CASCADE,
+        other INTEGER NOT NULL REFERENCES people (number) ON DELETE CASCADE,
+        PRIMARY KEY (person, other)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX blocked_by_other ON blocked (other)",
 )
 
 
 def check_ours(connection: Connection) -> None:
-    """Refuse another program's database, and one of a later version, before anything is written."""
-    application, version = _mark(connection, "application_id"), _mark(connection, "user_version")
-    has_tables = connection.one("SELECT 1 FROM sqlite_master LIMIT 1") is not None
-    if has_tables and application != APPLICATION_ID:
+    """Refuse another program's database, and one of another version, before anything is written."""
+    if connection.one("SELECT 1 FROM sqlite_master LIMIT 1") is None:
+        return
+    if _mark(connection, "application_id") != APPLICATION_ID:
         raise StoreError(f"{connection.name} is another program's database; name another file for the store")
-    if version > len(MIGRATIONS):
-        raise StoreError(f"the store {connection.name} was written by a later version of Nearveil; use that one")
+    if _mark(connection, "user_version") != VERSION:
+        raise StoreError(f"the store {connection.name} was written by another version of Nearveil; use that one")
 
 
-def migrate(connection: Connection) -> None:
-    """Take every step that a file has not seen, each as a whole or not at all."""
-    for version in range(_mark(connection, "user_version") + 1, len(MIGRATIONS) + 1):
-        connection.run("BEGIN IMMEDIATE")
-        try:
-            for statement in MIGRATIONS[version - 1]:
+def make_tables(connection: Connection) -> None:
+    """Make the tables in an empty file, all or none."""
+    connection.run("BEGIN IMMEDIATE")
+    try:
+        if connection.one("SELECT 1 FROM sqlite_master LIMIT 1") is None:
+            for statement in _TABLES:
                 connection.run(statement)
             connection.run(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.run(f"PRAGMA user_version = {version}")
-            connection.run("COMMIT")
-        except BaseException:
-            connection.roll_back()
-            raise
+            connection.run(f"PRAGMA user_version = {VERSION}")
+        connection.run("COMMIT")
+    except BaseException:
+        connection.roll_back()
+        raise
 
 
 def _mark(connection: Connection, pragma: str) -> int:

@@ -45,7 +45,7 @@ def restore(backup: Path, store: Path) -> StoreState:
     UsageError
         If a store is there already, or something is left of one, which SQLite would mix into the backup.
     StoreError
-        If the backup is no store, is damaged, is of a later version, or a service uses the store.
+        If the backup is no store, is damaged, is of another version, or a service uses the store.
     """
     if not backup.is_file():
         raise UsageError(f"there is no backup {backup}; name a file from 'nearveil store backup'")

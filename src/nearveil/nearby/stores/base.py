@@ -20,7 +20,7 @@ import numpy as np
 from nearveil.errors import DataError, NearveilError
 from nearveil.hashing import HashArray
 from nearveil.region import Region
-from nearveil.types import FloatArray, IntArray
+from nearveil.types import IntArray
 
 STEP_M = 0.125
 """Noisy places are kept in whole steps of this length, so that no low-order bit of a sum survives."""
@@ -143,8 +143,7 @@ class Held:
     pending, published : NoisyLocation or None
         The location that waits for the epoch boundary, and the one that is published.
     known : dict
-        The noisy place of each place that was charged, by its tag, in the order in which they were first drawn; None
-        where it is not kept and has to be drawn again.
+        The noisy place of each place that was charged, by its tag, in the order in which they were first drawn.
     charged : int
         How many places were charged in the window asked about.
     standing : Standing or None
@@ -153,7 +152,7 @@ class Held:
 
     pending: NoisyLocation | None = None
     published: NoisyLocation | None = None
-    known: Mapping[bytes, Point | None] = field(default_factory=dict)
+    known: Mapping[bytes, Point] = field(default_factory=dict)
     charged: int = 0
     standing: Standing | None = None
 
@@ -440,31 +439,6 @@ class Store(Protocol):
 
     def settle(self, name: str, value: str) -> str:
         """Keep a setting unless there is one; return what is kept, which is the same for every process that asks."""
-
-
-class SearchableStore(Store, Protocol):
-    """A store that answers questions itself, where no index in memory is wanted."""
-
-    def keep_places(self, batches: Iterable[tuple[list[str], FloatArray]]) -> None:
-        """Keep where people are published after the move to the intervals, in metres, all at once."""
-
-    def nearest(
-        self,
-        place_m: tuple[float, float],
-        k: int,
-        *,
-        exclude: str | None = None,
-        within_m: float | None = None,
-        tie_key: bytes = b"",
-        only: Sequence[int] = (),
-        hidden: Collection[str] = (),
-        after: str | None = None,
-    ) -> list[str]:
-        """Return the k nearest published people, nearest first; a keyed hash orders those at one distance.
-
-        ``only`` those who have a tag of each of these groups, nobody who is ``hidden``, and only who comes ``after``
-        somebody; raises LeftError if that person is not published.
-        """
 
 
 # Which ids people can have, in every store alike, and the mark of their tokens.

@@ -1,9 +1,9 @@
-"""The store that several processes share: PostgreSQL with PostGIS."""
+"""The store that several processes share: PostgreSQL."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from typing import Any
 
@@ -23,7 +23,6 @@ from nearveil.nearby.stores._postgis_connections import (
     lock_people,
     share_epoch_lock,
 )
-from nearveil.nearby.stores._postgis_questions import keep_places, nearest
 from nearveil.nearby.stores._postgis_tags import PostgisTags, blocked_by
 from nearveil.nearby.stores.base import (
     Ahead,
@@ -45,7 +44,6 @@ from nearveil.nearby.stores.base import (
     new_token_mark,
     person_record,
 )
-from nearveil.types import FloatArray
 
 # The people in PostgreSQL.
 
@@ -322,10 +320,10 @@ _HELD = """
     LEFT JOIN pending ON pending.person = wanted.number
     LEFT JOIN published ON published.person = wanted.number
     LEFT JOIN standings ON standings.person = wanted.number"""
-# In the order in which they were drawn; those of before there were numbers by window and tag.
+# In the order in which they were drawn.
 _KNOWN_PLACES = """
     SELECT person, tag, in_window, x_steps, y_steps FROM known_places WHERE person = ANY(%s)
-    ORDER BY draw_number, in_window, tag"""
+    ORDER BY draw_number"""
 _PUT = """
     INSERT INTO DRAWS (person, x_steps, y_steps, tag, in_window, receipt, epoch)
     SELECT *, %s::bigint FROM unnest(%s::bigint[], %s::int[], %s::int[], %s::bytea[], %s::bigint[], %s::text[])
@@ -368,10 +366,9 @@ class PostgisWriting:
         numbers = self._known(people)
         names = {number: person for person, number in numbers.items()}
         rows = self._session.rows(_HELD, (window, list(names)))
-        known: dict[int, list[tuple[bytes, int, Point | None]]] = {}
+        known: dict[int, list[tuple[bytes, int, Point]]] = {}
         for number, tag, in_window, x_steps, y_steps in self._session.rows(_KNOWN_PLACES, (list(names),)):
-            point = None if x_steps is None else (x_steps, y_steps)
-            known.setdefault(number, []).append((bytes(tag), in_window, point))
+            known.setdefault(number, []).append((bytes(tag), in_window, (x_steps, y_steps)))
         return {names[row[0]]: _held(names[row[0]], row, known.get(row[0], []), window) for row in rows}
 
     def settle_due(self, people: Sequence[str], epoch: int) -> None:
@@ -445,7 +442,7 @@ class PostgisWriting:
         return {person: self._numbers[person] for person in people if person in self._numbers}
 
 
-def _held(person: str, row: Sequence[Any], known: Sequence[tuple[bytes, int, Point | None]], window: int) -> Held:
+def _held(person: str, row: Sequence[Any], known: Sequence[tuple[bytes, int, Point]], window: int) -> Held:
     return Held(
         pending=_location(person, row[1:6]),
         published=_location(person, row[6:11]),
@@ -481,7 +478,7 @@ _EXTENT = """
 
 
 class PostgisStore(PostgisPeople, PostgisSettings):
-    """PostgreSQL with PostGIS, in a schema of its own; any number of processes can use one database.
+    """PostgreSQL, in a schema of its own; any number of processes can use one database.
 
     Erased rows are invisible at once; their bytes stay in PostgreSQL's files until it vacuums the tables and recycles
     its write-ahead log, which it does by itself, and in backups and replicas for as long as those are kept.
@@ -496,7 +493,7 @@ class PostgisStore(PostgisPeople, PostgisSettings):
     Raises
     ------
     StoreError
-        If the database does not answer, has no PostGIS, or is of a later version.
+        If the database does not answer, or is of another version.
     """
 
     def __init__(self, conninfo: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
@@ -620,36 +617,3 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         with self._database.looking() as session:
             version, size_bytes = session.one(_EXTENT, (SCHEMA,)) or (0, 0)
         return StoreExtent(version=version, size_bytes=size_bytes)
-
-    # -- questions ---------------------------------------------------------------------------------------------
-
-    def keep_places(self, batches: Iterable[tuple[list[str], FloatArray]]) -> None:
-        """Keep where people are published after the move to the intervals, in metres, all at once."""
-        with self._database.transaction(long=True) as session:
-            share_epoch_lock(session)
-            keep_places(session, batches)
-
-    def nearest(
-        self,
-        place_m: tuple[float, float],
-        k: int,
-        *,
-        exclude: str | None = None,
-        within_m: float | None = None,
-        tie_key: bytes = b"",
-        only: Sequence[int] = (),
-        hidden: Collection[str] = (),
-        after: str | None = None,
-    ) -> list[str]:
-        """Return the k nearest published people, nearest first; a keyed hash orders those at one distance."""
-        with self._database.looking() as session:
-            return nearest(
-                session,
-                place_m,
-                k,
-                hidden=[*hidden] if exclude is None else [*hidden, exclude],
-                within_m=within_m,
-                tie_key=tie_key,
-                only=only,
-                after=after,
-            )

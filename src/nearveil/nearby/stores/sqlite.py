@@ -470,13 +470,13 @@ def _json_ids(people: Sequence[str]) -> str:
 
 
 def _held(row: Sequence[Any], window: int) -> Held:
-    # In the order in which they were drawn; those of before there were numbers by window and tag.
+    # In the order in which they were drawn.
     known = sorted(json.loads(row[13]) if isinstance(row[13], str) else row[13])
     candidate = bytes.fromhex(row[16]) if row[16] else None
     return Held(
         pending=_location(row[0], row[2:7]),
         published=_location(row[0], row[7:12]),
-        known={bytes.fromhex(tag): None if x is None else (x, y) for _, _, tag, x, y in known},
+        known={bytes.fromhex(tag): (x, y) for _, _, tag, x, y in known},
         charged=row[12] + sum(in_window == window for _, in_window, *_ in known),
         standing=Standing.from_row((row[14], row[15], candidate, *row[17:20])),
     )
@@ -526,7 +526,7 @@ class SqliteStore(SqlitePeople, SqliteTags, SqliteSettings):
     Raises
     ------
     StoreError
-        If the file is no store, is damaged, is of a later version, or is used by another process.
+        If the file is no store, is damaged, is of another version, or is used by another process.
     """
 
     def __init__(self, path: Path) -> None:

@@ -31,13 +31,13 @@ from nearveil.server.console.demonstration import (
     scene_to_dict,
 )
 from nearveil.server.console.prediction import predictions
+from nearveil.server.frequent_askers import MANY_QUESTIONS, FrequentAskers
 from nearveil.server.logs import log_seldom
 from nearveil.server.models import parsed
 from nearveil.server.problems import not_found, not_ready
 from nearveil.server.routes import PERMITTED, Permitted, body_of, recorded
 from nearveil.server.scopes import ABOUT
 from nearveil.server.service import Service
-from nearveil.server.suspicion import MANY_QUESTIONS, FrequentAskers
 
 MOST_SHOWN = 3_000
 MOST_ASKERS_SHOWN = 100
@@ -307,7 +307,7 @@ async def store_state_of(service: Service) -> dict[str, Any]:
     written_ago_s = service.health.written_ago_s
     detail = not_ready(reason=reason).detail if reason else None if found else "The store cannot be read; see the log."
     return {
-        "kind": "PostgreSQL with PostGIS" if is_postgres(service.settings.store) else "SQLite, one file",
+        "kind": "PostgreSQL" if is_postgres(service.settings.store) else "SQLite, one file",
         "is_reachable": found is not None,
         "is_writable": service.health.reason is None and written_ago_s is not None,
         "reason": detail,
