@@ -1,0 +1,65 @@
+"""``protect_frame``: a frame of your library in, a frame of the same kind out."""
+
+import geopandas
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import nearveil as nv
+from tests.acceptance.helpers import Array, check_moved, check_planar_laplace, distances_m, in_order
+
+
+def columns(users: Array) -> dict[str, object]:
+    return {
+        "id": [f"u{number}" for number in range(len(users))],
+        "latitude": users[:, 0],
+        "longitude": users[:, 1],
+        "age": np.arange(len(users), dtype=np.int32) % 50,
+    }
+
+
+@pytest.mark.statistical
+def test_pandas(many_users: Array) -> None:
+    """False alarms: 1.2e-6."""
+    frame = pd.DataFrame(columns(many_users))
+    before = frame.copy()
+    published = nv.protect_frame(frame, nv.PlanarLaplace(noise_m=300))
+    assert isinstance(published, pd.DataFrame)
+    assert list(published.dtypes) == list(frame.dtypes)
+    check_planar_laplace(distances_m(many_users, in_order(published.to_dict("records"))), 300)
+    pd.testing.assert_frame_equal(frame, before)
+
+
+def test_polars(users: Array) -> None:
+    published = nv.protect_frame(pl.DataFrame(columns(users)))
+    assert isinstance(published, pl.DataFrame)
+    assert published["id"].to_list() != columns(users)["id"]
+    check_moved(users, in_order(published.to_dicts()))
+
+
+def test_arrow(users: Array) -> None:
+    table = pa.table(columns(users))
+    published = nv.protect_frame(table)
+    assert isinstance(published, pa.Table)
+    assert published.schema.types == table.schema.types
+    check_moved(users, in_order(published.to_pylist()))
+
+
+def test_geopandas_stays_in_its_reference_system(users: Array) -> None:
+    data = {name: column for name, column in columns(users).items() if name in ("id", "age")}
+    points = geopandas.points_from_xy(users[:, 1], users[:, 0])
+    frame = geopandas.GeoDataFrame(data, geometry=points, crs=4326).to_crs(3857)
+    published = nv.protect_frame(frame)
+    assert isinstance(published, geopandas.GeoDataFrame)
+    assert published.crs == frame.crs
+    degrees = published.to_crs(4326)
+    places = degrees.assign(latitude=degrees.geometry.y, longitude=degrees.geometry.x).drop(columns="geometry")
+    check_moved(users, in_order(places.to_dict("records")))
+
+
+def test_a_second_exact_location_is_refused(users: Array) -> None:
+    frame = pd.DataFrame(columns(users)).assign(home=[f"POINT ({b} {a})" for a, b in users])
+    with pytest.raises(nv.NearveilError):
+        nv.protect_frame(frame)
