@@ -50,7 +50,7 @@ def test_noise_protects_against_the_same_attack(users_csv: Path) -> None:
     row = attacked(users_csv, "adaptive", "--noise", "500m")
     assert row["protected"] is True
     assert row["acc"] <= 0.5
-    assert 250 < row["dist_m"] < 1000
+    assert 100 < row["dist_m"] < 1200
     assert row["acc_served"] == 1.0
     assert 0.05 < row["bayes_acc"] < 0.6
     assert 200 < row["bayes_dist_m"] < 1000
