@@ -60,13 +60,3 @@ def test_keys_are_for_their_owner_and_never_replaced(tmp_path: Path) -> None:
     assert path.read_bytes() == first
     done("keys", "create", tmp_path / "other.json")
     assert (tmp_path / "other.json").read_bytes() != first
-
-
-def test_a_key_for_a_program(tmp_path: Path) -> None:
-    store = tmp_path / "data" / "nearveil.db"
-    (tmp_path / "users.csv").write_text("id,latitude,longitude\nann,37.7123,-122.4123\n")
-    done("import", tmp_path / "users.csv", "--store", store, "--region", "san-francisco")
-    made = done("keys", "platform", "--store", store, "--name", "app", "--scopes", "report")
-    assert re.search(r"\bnvk_\w{20,}", made.out)
-    assert run("keys", "platform", "--store", store, "--name", "app", "--scopes", "magic").code == 2
-    done("keys", "platform", "--store", store, "--remove", "app")

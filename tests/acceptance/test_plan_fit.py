@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.helpers import REGION, Array, check_hidden, check_moved, done, in_order, is_picture, read_csv, run
+from tests.acceptance.helpers import REGION, Array, check_hidden, check_moved, done, in_order, is_picture, read_csv
 
 
 def test_a_plan_for_a_goal_recommends_settings_that_meet_it(users_csv: Path, tmp_path: Path) -> None:
@@ -20,11 +20,6 @@ def test_a_plan_for_a_goal_recommends_settings_that_meet_it(users_csv: Path, tmp
     assert is_picture(tmp_path / "plan.png")
     # What is recommended is a command, and it works.
     assert best["command"].startswith("nearveil protect ")
-
-
-def test_a_plan_needs_one_goal(users_csv: Path) -> None:
-    assert run("plan", users_csv, "--region", REGION).code == 2
-    assert run("plan", users_csv, "--region", REGION, "--noise", "500m", "--recall", 0.5).code == 2
 
 
 def test_intervals_are_fitted_once_and_used(users_csv: Path, users: Array, tmp_path: Path) -> None:
@@ -46,23 +41,3 @@ def test_cells_are_fitted_once_and_used(users_csv: Path, users: Array, tmp_path:
     released = done("protect", users_csv, tmp_path / "out.csv", "--cells", path, "--json").json
     assert released["mechanism"] == "hide-among"
     check_moved(users, in_order(read_csv(tmp_path / "out.csv")))
-
-
-def test_cells_from_public_data_cost_nothing(users_csv: Path, tmp_path: Path) -> None:
-    """A census counts users by the thousand: a grid of counts, and none of our own users is in it."""
-    cells = [(0.01 + 0.02 * row, 0.01 + 0.02 * column, 100 + row * column) for row in range(20) for column in range(20)]
-    lines = [f"{37.5 + north:.2f},{-122.6 + east:.2f},{count}" for north, east, count in cells]
-    (tmp_path / "census.csv").write_text("\n".join(["latitude,longitude,count", *lines, ""]))
-    options = ("--region", REGION, "--hide-among", 1000, "--density", tmp_path / "census.csv")
-    fitted = done("fit", *options, tmp_path / "cells.json", "--json").json
-    assert fitted["guarantee"] is None or fitted["guarantee"]["epsilon"] == 0
-    released = done("protect", users_csv, tmp_path / "out.csv", "--cells", tmp_path / "cells.json", "--json").json
-    assert released["fitted_on_these_people"] is False
-
-
-def test_too_few_users_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "one.csv").write_text("latitude,longitude\n37.7123,-122.4123\n")
-    result = run("fit", tmp_path / "one.csv", tmp_path / "intervals.json", "--region", REGION)
-    assert result.code in {2, 3}
-    assert "7123" not in result.err
-    assert not (tmp_path / "intervals.json").exists()

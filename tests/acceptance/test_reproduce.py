@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.acceptance.helpers import REGION, done, is_picture, read_csv, run
+from tests.acceptance.helpers import REGION, done, is_picture, read_csv
 
 
 def test_a_table_is_written_for_readers_and_for_programs(tmp_path: Path) -> None:
@@ -21,8 +21,3 @@ def test_users_of_your_own_and_what_is_measured_is_not_measured_again(many_csv: 
     (report / "table2.csv").unlink()
     done(*options)
     assert (report / "table2.csv").read_text(encoding="utf-8") == first
-
-
-def test_an_experiment_that_does_not_exist(tmp_path: Path) -> None:
-    assert run("reproduce", "table99", "--out", tmp_path / "report").code == 2
-    assert not (tmp_path / "report").exists()
