@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.helpers import done, is_picture, run
+from tests.acceptance.helpers import REGION, done, is_picture, run
 
 SMALL = ("--samples", 20_000)
 BLURS = """
@@ -64,10 +64,11 @@ def test_a_false_claim_is_refuted_and_the_witness_can_be_checked(tmp_path: Path)
     assert run("audit", "--check", witness, "--samples", 200_000).code == 0
 
 
-def test_the_claim_of_the_paper_is_refuted() -> None:
-    options = ("--mechanism", "dprs", "--epsilon", 1, "--claim", "paper", "--samples", 40_000)
-    result = run("audit", *options, "--json")
+def test_noise_within_intervals_does_not_hide_in_which_interval_a_user_is() -> None:
+    options = ("--mechanism", "dprs", "--epsilon", 1, "--claim", "local:1", "--samples", 40_000)
+    result = run("audit", "--region", REGION, *options, "--json")
     assert (result.code, result.json["verdict"]) == (1, "violated")
+    assert result.json["epsilon_lower"] > 2
 
 
 def test_a_python_function(blurs: Path, tmp_path: Path) -> None:
