@@ -57,9 +57,3 @@ def test_geopandas_stays_in_its_reference_system(users: Array) -> None:
     degrees = published.to_crs(4326)
     places = degrees.assign(latitude=degrees.geometry.y, longitude=degrees.geometry.x).drop(columns="geometry")
     check_moved(users, in_order(places.to_dict("records")))
-
-
-def test_a_second_exact_location_is_refused(users: Array) -> None:
-    frame = pd.DataFrame(columns(users)).assign(home=[f"POINT ({b} {a})" for a, b in users])
-    with pytest.raises(nv.NearveilError):
-        nv.protect_frame(frame)

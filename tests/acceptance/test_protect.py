@@ -67,11 +67,6 @@ def test_a_geojson_file_stays_one_with_all_properties(users: Array, tmp_path: Pa
     check_moved(users, in_order(rows))
 
 
-def test_a_csv_file_becomes_json(users_csv: Path, users: Array, tmp_path: Path) -> None:
-    done("protect", users_csv, tmp_path / "out.json")
-    assert len(json.loads((tmp_path / "out.json").read_text())["features"]) == len(users)
-
-
 def test_a_parquet_file_keeps_its_types(users: Array, tmp_path: Path) -> None:
     ids = [f"u{number}" for number in range(len(users))]
     table = pa.table({"id": ids, "latitude": users[:, 0], "longitude": users[:, 1], "score": np.arange(len(users))})
@@ -91,14 +86,6 @@ def test_standard_input_and_output(users_csv: Path, users: Array, tmp_path: Path
     assert result.returncode == 0, result.stderr
     (tmp_path / "out.csv").write_bytes(result.stdout)
     check_moved(users, in_order(read_csv(tmp_path / "out.csv")))
-
-
-def test_names_of_columns(users: Array, tmp_path: Path) -> None:
-    source = tmp_path / "users.csv"
-    source.write_text("id,north,east\n" + "".join(f"u{i},{lat},{lon}\n" for i, (lat, lon) in enumerate(users)))
-    assert run("protect", source, tmp_path / "out.csv").code == 3
-    done("protect", source, tmp_path / "out.csv", "--latitude", "north", "--longitude", "east")
-    assert list(read_csv(tmp_path / "out.csv")[0]) == ["id", "north", "east"]
 
 
 def test_one_column_with_both_coordinates(users: Array, tmp_path: Path) -> None:

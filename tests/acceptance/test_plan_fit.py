@@ -1,0 +1,43 @@
+"""``nearveil plan`` and ``nearveil fit``: settings for one's own users, and files that mechanisms use."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.helpers import REGION, Array, check_hidden, check_moved, done, in_order, is_picture, read_csv
+
+
+def test_a_plan_for_a_goal_recommends_settings_that_meet_it(users_csv: Path, tmp_path: Path) -> None:
+    goal = ("--noise", "500m", "--months", "none", "--quick", "--seed", 1)
+    options = ("--region", REGION, "--picture", tmp_path / "plan.png")
+    plan = done("plan", users_csv, *goal, *options, "--json").json
+    best = plan["recommended"]
+    assert plan["met"] is True
+    assert best["noise_m"] == 500
+    assert 300 < best["error_m"]["value"] < 700
+    assert 0.3 < best["recall"]["value"] < 0.9
+    assert is_picture(tmp_path / "plan.png")
+    # What is recommended is a command, and it works.
+    assert best["command"].startswith("nearveil protect ")
+
+
+def test_intervals_are_fitted_once_and_used(users_csv: Path, users: Array, tmp_path: Path) -> None:
+    path = tmp_path / "intervals.json"
+    fitted = done("fit", users_csv, path, "--region", REGION, "--epsilon", 1, "--json")
+    assert fitted.json["epsilon"] == pytest.approx(1, rel=1e-6)
+    assert 2 <= fitted.json["intervals"] <= 60
+    check_hidden(users, path.read_text(), fitted.out, fitted.err)
+    released = done("protect", users_csv, tmp_path / "out.csv", "--intervals", path, "--epsilon", 1, "--json").json
+    assert released["mechanism"] == "dprs"
+    check_moved(users, in_order(read_csv(tmp_path / "out.csv")))
+
+
+def test_cells_are_fitted_once_and_used(users_csv: Path, users: Array, tmp_path: Path) -> None:
+    path = tmp_path / "cells.geojson"
+    fitted = done("fit", users_csv, path, "--region", REGION, "--hide-among", 30, "--json").json
+    cells = json.loads(path.read_text())["features"]
+    assert (fitted["cells"], fitted["hide_among"]) == (len(cells), 30)
+    released = done("protect", users_csv, tmp_path / "out.csv", "--cells", path, "--json").json
+    assert released["mechanism"] == "hide-among"
+    check_moved(users, in_order(read_csv(tmp_path / "out.csv")))
