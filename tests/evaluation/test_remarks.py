@@ -84,23 +84,6 @@ def test_gaps_to_the_papers_recall_are_counted() -> None:
     )
 
 
-def test_which_reading_fits_is_said_only_where_it_does() -> None:
-    """The paper has 0.659 on gaussian, over epsilon; 0.6 is nearer than 0.4, and 0.2 is not."""
-
-    def guessed(recall: float) -> Callable[[Cell], dict[str, Any]]:
-        def change(cell: Cell) -> dict[str, Any]:
-            return utility(cell, recall) if isinstance(cell, UtilityCell) and cell.population != "stated" else {}
-
-        return change
-
-    nearer = "three times the stated k / n comes nearer to the paper's recall"
-    assert nearer in told("table3", guessed(0.6))
-    assert nearer not in told("table3", guessed(0.2))
-    assert "the paper 0.877. The paper's is the pooled one." in told("table3")
-    assert "brightkite 0.900 pooled over queries, 0.800 as the mean of the queries' own" in told("table3")
-    assert "hypothesis" not in told("table3", scope=replace(SCOPE, quick=True))
-
-
 def centres(private: float, public: float, spread: float = 0.0) -> Callable[[Cell], dict[str, Any]]:
     def change(cell: Cell) -> dict[str, Any]:
         if not isinstance(cell, UtilityCell):
