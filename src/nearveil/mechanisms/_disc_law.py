@@ -265,15 +265,6 @@ def _any_for_each(inside: BoolArray, shape: tuple[int, ...]) -> BoolArray:
 
 
 @kernel
-def _log_relative_to_peak(noise: int, w: float, v: float, first: float, second: float, scale: float) -> float:
-    """Return ln f - ln M at depth w and place v on the chord."""
-    if noise == LAPLACE:
-        return -(abs(1.0 - w - first) + abs(v - second) - nearest_l1_to_unit_disc(first, second)) / scale
-    inside = max(1.0 - first, 0.0)
-    return -(w * (w + 2.0 * (first - 1.0)) + inside * inside + v * v) / (2.0 * scale * scale)
-
-
-@kernel
 def _folded(noise: int, x1: float, x2: float) -> tuple[float, float]:
     """The two numbers by which the chord law knows x."""
     if noise == LAPLACE:
@@ -321,19 +312,6 @@ def _depth_rule(noise: int, first: float, second: float, scale: float) -> tuple[
     angles, weights = _composite(edges)
     # 1 - cos φ as 2 sin²(φ/2) keeps small depths exact.
     return 2.0 * np.sin(0.5 * angles) ** 2, weights * np.sin(angles)
-
-
-@kernel
-def _rule(low: float, high: float, centre: float, scale: float) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights on [low, high], concentrated around ``centre`` at the given scale."""
-    cuts = [low, high, centre]
-    reach = 0.5 * scale
-    while reach < high - low:
-        for v in (centre - reach, centre + reach):
-            if low < v < high:
-                cuts.append(v)
-        reach *= 2.0
-    return _composite(np.array(sorted(cuts)))
 
 
 @kernel
