@@ -209,7 +209,7 @@ class _Page:
 
     pending: NoisyLocation | None = None
     published: NoisyLocation | None = None
-    known: dict[bytes, Point | None] = field(default_factory=dict)
+    known: dict[bytes, Point] = field(default_factory=dict)
     window_of: dict[bytes, int] = field(default_factory=dict)
     charged: Counter[int] = field(default_factory=Counter)
     standing: Standing | None = None
