@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nearveil.attacks.adaptive import Adaptive
-from nearveil.attacks.adaptive_rings import CHECKS_WITHOUT_RULE, Prior, RingBelief, RingPlanner, _smallest_circle
+from nearveil.attacks.adaptive_rings import CHECKS_WITHOUT_RULE
 from nearveil.attacks.answers import ROUNDINGS, Answers
 from nearveil.attacks.base import AttackResult, Outcome
 from nearveil.attacks.gi_lia import GILIA
@@ -23,7 +23,7 @@ from nearveil.attacks.oracle import (
     Radii,
     Spot,
 )
-from nearveil.attacks.readings import UNITS_M, DistanceReading, Question, reading_of
+from nearveil.attacks.readings import UNITS_M, Question, reading_of
 from nearveil.errors import UsageError
 from nearveil.region import Region
 
@@ -207,14 +207,6 @@ def test_the_greatest_distance_may_stand_for_everything_beyond(
         assert found.queries <= 40
 
 
-def test_distances_that_are_not_rounded_are_planned_in_steps_of_a_metre() -> None:
-    reading = DistanceReading(CountedDistance(lambda place: math.dist(place, AT) / 1000))
-    for place in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0)):
-        reading.ask(Question(place))
-    assert max(rule.step_m for rule in reading.rules) < 0.01
-    assert reading.steps(None)[:, 1].max() == pytest.approx(1.0)
-
-
 # Services that cannot be believed.
 
 
@@ -375,15 +367,6 @@ def test_attacks_that_need_lists_say_so() -> None:
     assert not GILIA.takes_other_answers()
 
 
-def test_an_oracle_of_lists_has_no_reading() -> None:
-    class Nothing:
-        queries = 0
-        tolerance = 0.0
-
-    with pytest.raises(TypeError, match="one person"):
-        reading_of(Nothing())
-
-
 @pytest.mark.parametrize(
     ("radii", "distance_m", "expected"),
     [
@@ -411,28 +394,6 @@ def test_an_attack_asks_for_allowed_radii_within_the_region_only(attack: Adaptiv
     attack.locate(CountedFilter(within, radii=Radii(step_m=1000.0)))
     assert all(radius_m >= 1000 and radius_m % 1000 == 0 for _, radius_m in asked)
     assert all((np.abs(place) <= san_francisco.half_extent_m).all() for place, _ in asked)
-
-
-def test_the_smallest_circle_is_the_smallest() -> None:
-    rng = np.random.default_rng(1)
-    for _ in range(50):
-        points = rng.normal(0, 100, (rng.integers(3, 30), 2))
-        x, y, radius = _smallest_circle(points)
-        distances = np.hypot(*(points - (x, y)).T)
-        assert distances.max() <= radius + 1e-6
-        # Whichever way the centre moves, some point is farther.
-        for angle in np.arange(16) * math.pi / 8:
-            moved = (x + math.cos(angle), y + math.sin(angle))
-            assert np.hypot(*(points - moved).T).max() > radius
-
-
-def test_the_first_question_tells_most(san_francisco: Region) -> None:
-    """From a corner distances differ more than from the middle."""
-    prior = Prior(san_francisco.half_extent_m, TAU_M)
-    reading = DistanceReading(shown(AT, 1000.0, "floor"))
-    x, y = RingPlanner(RingBelief(reading, prior), reading, prior).next_question().place
-    assert abs(x) > 0.7 * san_francisco.half_extent_m[0]
-    assert abs(y) > 0.7 * san_francisco.half_extent_m[1]
 
 
 # Texts such as distance:1km.

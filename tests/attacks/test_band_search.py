@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from nearveil.attacks._band_search import NO_BANDS, BandReading, Bands, find_bands
+from nearveil.attacks._band_search import NO_BANDS, Bands, find_bands
 from nearveil.attacks.adaptive import Adaptive
-from nearveil.attacks.base import Answered, Inquiry, Outcome, step_from
-from nearveil.attacks.oracle import CountedOracle, Spot, spot_of
+from nearveil.attacks.base import Outcome, step_from
+from nearveil.attacks.oracle import Spot, spot_of
 from nearveil.attacks.policies import AnswerPolicy
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation.attack_trials import draw_instances
@@ -65,58 +65,6 @@ def test_a_point_of_a_grid_is_hardly_taken_for_a_band() -> None:
 
     found = [find_bands(ask, ["a", "b", "c", "d"], [spot_of(rng.uniform(-5000, 5000, 2))]) for _ in range(1000)]
     assert sum(bands is not NO_BANDS for bands in found) <= 10
-
-
-def test_the_band_of_an_account_near_an_edge_is_not_known() -> None:
-    bands = Bands(500.0, 0.01, ("a",))
-    assert [bands.band_of(distance_m) for distance_m in (0.0, 250.0, 498.0, 502.0, 510.0)] == [0, 0, None, None, 1]
-
-
-def reading_of(*answers: tuple[Mapping[Person, float], Sequence[Person]]) -> BandReading:
-    """What lists from the origin tell about t, with accounts a and b, in this order within a band, at distances."""
-    oracle = CountedOracle(lambda _: [], lambda *_: None, k=9, colluders=("a", "b"))
-    inquiry = Inquiry(oracle, "t")
-    for radius_of, answer in answers:
-        spots = {account: (radius_m, 0.0) for account, radius_m in radius_of.items()}
-        inquiry.history.append(Answered((0.0, 0.0), spots, answer))
-    return BandReading(inquiry, Bands(500.0, 0.0, ("a", "b")))
-
-
-def test_accounts_bound_the_band_for_each_place_within_it() -> None:
-    """Of rule 0 the target is before both accounts within a band, of rule 2 after both."""
-    listed_before = reading_of(({"b": 250.0}, ["t", "b"])).rings()[:, 0, 2:].tolist()
-    assert listed_before == [[0.0, 500.0], [0.0, 500.0], [math.inf, math.inf]]
-    unlisted = reading_of(({"b": 250.0}, ["b", "p"])).rings()[:, 0, 2:].tolist()
-    assert unlisted == [[500.0, math.inf], [500.0, math.inf], [0.0, math.inf]]
-    neither = reading_of(({"b": 250.0}, ["p", "q"])).rings()[:, 0, 2:].tolist()
-    assert neither == [[0.0, math.inf]] * 3
-    # A list that is not full was cut off, perhaps between the target and the account in one band.
-    cut_off = reading_of(({"b": 250.0}, ["t", "p"])).rings()[:, 0, 2:].tolist()
-    assert cut_off == [[0.0, 500.0]] * 3
-    full = reading_of(({"b": 250.0}, ["t", *"pqruvwxy"])).rings()[:, 0, 2:].tolist()
-    assert full == listed_before
-
-
-def test_bands_are_measured_where_lists_are_cut_off_beyond_them(san_francisco: Region, city_m: FloatArray) -> None:
-    bands = measured(san_francisco, city_m, "bands:500m,cutoff:2km", accounts=4)
-    assert bands is not None
-    assert bands.width_m == pytest.approx(500, rel=0.01)
-
-
-def test_people_who_were_in_the_band_of_the_target_bound_it_too() -> None:
-    """Where account b is not listed at the place itself, everybody listed is in the nearest band."""
-    crowded: tuple[Mapping[Person, float], Sequence[Person]] = ({"b": 0.0}, ["p", "t", "q", "r"])
-    reading = reading_of(crowded, ({}, ["p", "q"]), ({}, ["p", "s"]))
-    assert reading.compare(None)
-    lows = reading.rings()[0, :, 2].tolist()
-    # Somebody who comes after the target within a band is listed and the target is not: it is in a band farther away.
-    assert lows == [0.0, 500.0, 0.0]
-
-
-def test_an_order_that_changes_is_no_order_of_bands() -> None:
-    one: tuple[Mapping[Person, float], Sequence[Person]] = ({"b": 0.0}, ["p", "t"])
-    other: tuple[Mapping[Person, float], Sequence[Person]] = ({"b": 0.0}, ["t", "p"])
-    assert not reading_of(one, other).compare(None)
 
 
 def test_people_are_found_in_bands_and_nothing_false_is_claimed(san_francisco: Region, city_m: FloatArray) -> None:

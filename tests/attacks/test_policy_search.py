@@ -2,20 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from nearveil.attacks._policy_likelihood import (
-    Calibration,
-    Clue,
-    Hypotheses,
-    Likelihood,
-    clue_of,
-    log_likelihood_of_order,
-)
-from nearveil.attacks._policy_search import missing_share, roundest_between, same_order
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import AttackResult, Outcome
 from nearveil.attacks.oracle import CountedOracle, Spot
@@ -113,45 +103,6 @@ def test_a_service_that_changes_its_rule_is_not_certified(san_francisco: Region,
     assert result.queries <= 60
 
 
-def test_how_many_are_missing_and_whether_the_order_is_stable() -> None:
-    people: list[Person] = list(range(20))
-    assert missing_share([people, people]) == 0
-    assert missing_share([people, people[1:]]) == pytest.approx(1 / 22)
-    assert same_order([people, people[3:], people[::2]])
-    assert not same_order([people, [1, 0, *people[2:]]])
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "number"), [(492, 508, 500), (990, 1020, 1000), (735, 760, 750), (1.2, 1.3, 1.3)]
-)
-def test_the_roundest_number(low: float, high: float, number: float) -> None:
-    assert roundest_between(low, high) == pytest.approx(number)
-
-
-def test_what_an_answer_says() -> None:
-    here = (0.0, 0.0)
-    assert clue_of(here, "t", {"a": 10.0, "b": 50.0}, ["a", "p", "t", "b"]) == Clue(here, True, 10.0, 50.0)
-    assert clue_of(here, "t", {"a": 10.0}, ["t", "p"]) == Clue(here, True, -math.inf, math.inf)
-    assert clue_of(here, "t", {"a": 10.0}, ["p", "a"]) == Clue(here, False, 10.0, math.inf)
-
-
-@pytest.mark.parametrize("bands_m", [0.0, 200.0])
-@pytest.mark.parametrize("stable", [True, False])
-def test_chances_of_all_answers_add_up(stable: bool, bands_m: float) -> None:
-    """Else a hypothesis that allows everything would always win."""
-    calibration = Calibration(0.1, stable, 0, bands_m=bands_m, displaced_m=30.0 if stable else 0.0)
-    hypotheses = Hypotheses.for_service(calibration)
-    likelihood = Likelihood((0.0, 0.0), calibration, hypotheses)
-    cells = np.array([[120.0, 50.0, 10.0], [700.0, -90.0, 10.0]])
-    place, radii = (300.0, 20.0), [100.0, 350.0]
-    bounds = [-math.inf, *radii, math.inf]
-    clues = [Clue(place, True, low, high) for low, high in pairwise(bounds)]
-    clues.append(Clue(place, False, -math.inf, math.inf))
-    total = sum(np.exp(likelihood.log_of(clue, cells)) for clue in clues)
-    # The share of nonsense counts for each answer.
-    assert np.all(np.abs(total - 1) < 0.03)
-
-
 def test_radii_hold_on_a_grid_wider_than_tau(san_francisco: Region, city_m: FloatArray) -> None:
     """A radius of tau would be wrong for many; seeds are fixed, so that there is no false alarm."""
     found = results_of(san_francisco, city_m, "snap:250m", colluders=4, count=4)
@@ -164,18 +115,3 @@ def test_one_account_confirms_from_three_sides_before_it_says_found(san_francisc
     results = results_of(san_francisco, city_m, "bands:500m,cutoff:2km", colluders=1, count=5)
     assert all(error_m <= TAU_M for result, error_m in results if result.outcome is Outcome.FOUND)
     assert all(error_m <= result.radius_m for result, error_m in results if result.radius_m is not None)
-
-
-def test_the_order_of_accounts_tells_how_far_they_are_displaced() -> None:
-    """With 600 pairs the true size wins by far; the seed is fixed."""
-    rng = np.random.default_rng(3)
-    put_m = rng.uniform(300, 600, (600, 2))
-    is_first = np.diff(put_m + rng.normal(0, 72, put_m.shape), axis=1) > 0
-    pairs = np.where(is_first, put_m, put_m[:, ::-1])
-    displaced_m = np.array([18.0, 36.0, 72.0, 144.0, 288.0])
-    logs = log_likelihood_of_order(pairs, displaced_m, np.zeros(5))
-    assert displaced_m[np.argmax(logs)] == 72
-    # In bands the order within a band is any, and that of bands is not.
-    ordered = np.array([(100.0, 700.0), (400.0, 100.0), (800.0, 600.0)] * 5)
-    banded = log_likelihood_of_order(ordered, np.array([2.0, 2.0]), np.array([0.0, 500.0]))
-    assert banded[1] > banded[0]

@@ -9,7 +9,6 @@ from nearveil.attacks._belief import (
     Belief,
     Crowds,
     Cutoff,
-    Repeats,
     Rings,
     accounts_in_order,
     agrees_with_all_before,
@@ -73,28 +72,6 @@ def test_one_cut_off_explains_all_lists() -> None:
 
 
 CROWD: list[Person] = [f"p{number}" for number in range(9)]
-
-
-def test_lists_from_one_place_have_one_order() -> None:
-    repeats = Repeats()
-    assert repeats.agree(START, {"a": 0.0}, ["a", *CROWD[:7]])
-    assert repeats.agree(START, {}, CROWD[:8])
-    assert repeats.agree((9.0, 9.0), {}, CROWD[3:] + CROWD[:3])
-    assert not repeats.agree(START, {}, [*CROWD[:3], *CROWD[4:]])
-
-
-def test_accounts_at_one_distance_have_the_same_people_before_them() -> None:
-    repeats = Repeats()
-    assert repeats.agree(START, {"a": 50.0}, [*CROWD[:6], "a", *CROWD[6:]])
-    assert repeats.agree(START, {"a": 50.0}, [*CROWD[:6], "a", *CROWD[6:]])
-    assert not repeats.agree(START, {"a": 50.0}, [*CROWD[:7], "a", *CROWD[7:]])
-
-
-def test_an_account_farther_away_has_no_fewer_people_before_it() -> None:
-    repeats = Repeats()
-    assert repeats.agree(START, {"a": 50.0, "b": 60.0}, [*CROWD[:6], "a", *CROWD[6:7], "b"])
-    assert repeats.agree(START, {"a": 70.0}, CROWD[:8])
-    assert not repeats.agree(START, {"a": 55.0}, [*CROWD[:5], "a", *CROWD[5:]])
 
 
 def test_rings_that_cannot_meet() -> None:

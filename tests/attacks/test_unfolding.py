@@ -2,17 +2,15 @@
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from tests.attacks.conftest import Instances
 
-from nearveil.attacks._order_fit import Neighbourhood, lay_out, minimise, order_loss, strains_m
 from nearveil.attacks.base import AttackResult, Outcome
 from nearveil.attacks.oracle import CountedOracle, Spot
 from nearveil.attacks.simulator import SimulatedService
-from nearveil.attacks.unfolding import Unfolding, likeness, step_between
+from nearveil.attacks.unfolding import Unfolding
 from nearveil.io.synthetic import synthetic_city
 from nearveil.nearby.index import Person
 from nearveil.region import Region
@@ -172,93 +170,6 @@ def test_a_target_that_vanishes(service: SimulatedService, instances: Instances)
     result = attack().infer(hidden, target, start)
     assert result.queries <= 20
     assert all(np.isfinite(result.estimate or ()))
-
-
-def test_gradient_of_the_loss() -> None:
-    rng = np.random.default_rng(1)
-    points, homes, places = rng.normal(0, 100, (6, 2)), rng.normal(0, 100, (6, 2)), rng.normal(0, 100, (4, 2))
-    rules = np.array([(q, i, j) for q in range(4) for i in range(6) for j in range(6) if i != j])
-    weights = rng.exponential(1, len(rules))
-    unused, gradient = np.zeros_like(points), np.zeros_like(points)
-
-    def loss(at: FloatArray) -> float:
-        return order_loss(at, places, rules, weights, 50.0, homes, 1e-3, unused)
-
-    order_loss(points, places, rules, weights, 50.0, homes, 1e-3, gradient)
-    for i, axis in np.ndindex(points.shape):
-        step = np.zeros_like(points)
-        step[i, axis] = 1e-4
-        slope = (loss(points + step) - loss(points - step)) / 2e-4
-        assert gradient[i, axis] == pytest.approx(slope, rel=1e-5, abs=1e-6)
-
-
-def test_minimiser_finds_places_that_explain_an_order() -> None:
-    rng = np.random.default_rng(1)
-    places, truth = rng.normal(0, 100, (12, 2)), rng.normal(0, 100, (8, 2))
-    orders = np.linalg.norm(places[:, None] - truth, axis=2).argsort(axis=1)
-    rules = np.array([(q, a, b) for q, order in enumerate(orders) for a, b in pairwise(order)])
-    points = truth + rng.normal(0, 30, truth.shape)
-    weights, homes = np.ones(len(rules)), np.zeros_like(truth)
-    assert strains_m(points, places, rules).max() > 1
-    for temperature_m in (30.0, 10.0, 3.0, 1.0):
-        points = minimise(points, places, rules, weights, temperature_m, homes, 1e-6, 200, 1e-6)
-    assert strains_m(points, places, rules).max() < 0.1
-    # Those far outside can be anywhere far outside.
-    assert np.median(np.linalg.norm(points - truth, axis=1)) < 40
-
-
-def test_laying_out_meets_distances() -> None:
-    places = np.array([(0.0, 0.0), (10.0, 0.0), (0.0, 10.0), (500.0, 0.0)])
-    truth = np.array([(3.0, 4.0)])
-    radii = np.linalg.norm(places[:, None] - truth, axis=2)
-    # From the last place: at least 400, which holds; from one more, nothing is known.
-    radii[3] = -400.0
-    places, radii = np.vstack([places, (7.0, 7.0)]), np.vstack([radii, [np.nan]])
-    assert lay_out(truth + 2.0, places, radii, 500) == pytest.approx(truth, abs=1e-3)
-    too_near = lay_out(np.array([(1.0, 0.0)]), np.zeros((1, 2)), np.array([[-5.0]]), 1)
-    assert too_near == pytest.approx(np.array([(5.0, 0.0)]))
-
-
-def test_at_most_so_many_people_are_located() -> None:
-    hood = Neighbourhood(0, 30, starts=2, most_people=10, rng=np.random.default_rng(1))
-    hood.add((0.0, 0.0), list(range(30)))
-    hood.add((50.0, 0.0), list(range(30)))
-    hood.fit(100.0, fresh=1, least_seen=2, cooling=(0.1,))
-    assert len(hood.people) == hood.solutions().shape[1] == 10
-
-
-def test_likeness() -> None:
-    assert likeness([1, 2, 3], [1, 2, 3]) == 1.0
-    assert likeness([1, 2], [3, 4]) == 0.0
-    assert likeness([1, 2], [2, 1]) == 0.5
-    assert likeness([], [1]) == 0.0
-
-
-def test_steps_between_lists() -> None:
-    """In a crowd that is spread evenly, by how much lists change tells how far apart they were asked for."""
-    crowd = np.random.default_rng(1).uniform(-1, 1, (4000, 2))
-
-    def ask(x: float) -> list[int]:
-        return [int(person) for person in np.argsort(np.hypot(crowd[:, 0] - x, crowd[:, 1]))[:300]]
-
-    reach = math.sqrt(300 / (1000 * math.pi))
-    for step in (0.2, 0.5, 0.8):
-        assert step_between(ask(0.0), ask(step * reach)) == pytest.approx(step, abs=0.15)
-
-
-def test_people_who_share_a_point_are_one_in_the_order() -> None:
-    """They follow each other in every list; what is said of two points is said once."""
-    hood = Neighbourhood("t", 6, starts=1, most_people=20, rng=np.random.default_rng(1))
-    for place in range(4):
-        pairs = [["a", "b"], ["t", "u"], ["c"]]
-        hood.add((float(place), 0.0), [person for pair in (pairs if place % 2 else pairs[::-1]) for person in pair])
-    hood.fit(1.0, fresh=1, least_seen=1, cooling=(0.1,))
-    assert hood.points_apart() == 3
-    (points,) = hood.solutions()
-    numbers = {person: number for number, person in enumerate(hood.people)}
-    assert points[numbers["t"]].tolist() == points[numbers["u"]].tolist()
-    assert points[numbers["a"]].tolist() == points[numbers["b"]].tolist()
-    assert points[numbers["a"]].tolist() != points[numbers["c"]].tolist()
 
 
 def towers(each: int, count: int = 40) -> FloatArray:

@@ -18,7 +18,7 @@ from nearveil.audit.pairs import Pair, pair_from_dict
 from nearveil.audit.witness import Witness, witness_from_json
 from nearveil.errors import DataError, UsageError
 from nearveil.io.synthetic import synthetic_city
-from nearveil.mechanisms.cell_steps import graph_of
+from nearveil.mechanisms.cell_steps import graph_of, steps_from
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.privacy.guarantee import Notion
 from nearveil.randomness import RowKeystream
@@ -71,7 +71,8 @@ def test_pairs_lie_where_a_violation_would_show() -> None:
     for pair in pairs:
         ends = mechanism.enter(np.array([pair.first, pair.second]))
         assert cells.region.contains([pair.first, pair.second]).all()
-        assert pair.steps == mechanism.steps_between(*ends)
+        source, target = cells.find(ends)
+        assert pair.steps == steps_from(cells, int(source))[target]
     by_kind = {pair.kind: pair for pair in pairs}
     certified = by_kind["in the neighbouring cells that the certificate names"]
     assert str(certified).startswith(f"two places 3,703 m and {certified.steps:g} step apart")
@@ -104,14 +105,11 @@ def test_pairs_around_a_place_are_few_steps_away() -> None:
         assert all(pair.first == place and pair.distance_m > 1 for pair in pairs)
 
 
-def test_steps_survive_json_and_files_of_before_have_none() -> None:
+def test_steps_survive_json() -> None:
     assert pair_from_dict(NEAR.to_dict()) == NEAR
-    document = NEAR.to_dict()
-    del document["steps"]
-    assert pair_from_dict(document).steps is None
     for wrong in (-1.0, math.nan):
         with pytest.raises(ValueError, match="steps"):
-            pair_from_dict({**document, "steps": wrong})
+            pair_from_dict({**NEAR.to_dict(), "steps": wrong})
 
 
 def test_without_cells_an_elastic_claim_is_inconclusive() -> None:
@@ -132,7 +130,6 @@ def test_a_witness_is_checked_with_steps_counted_again(violated: AuditReport, tm
     """Also if the file says that the places are nearer than they are, where a violation would be easier to show."""
     assert violated.witness is not None
     document = json.loads(violated.witness.to_json())
-    assert document["version"] == 2
     assert document["pair"]["steps"] == violated.witness.pair.steps
     document["pair"]["steps"] = 0.001
     path = tmp_path / "witness.json"
@@ -146,15 +143,6 @@ def test_a_witness_is_checked_with_steps_counted_again(violated: AuditReport, tm
     document["claim"]["epsilon"] = hiding_among_200().guarantee.epsilon
     path.write_text(json.dumps(document))
     assert check_witness(path, samples=60_000, seed=2).verdict is not Verdict.VIOLATED
-
-
-def test_a_witness_of_the_version_before_is_read() -> None:
-    report = nv.audit(nv.PlanarLaplace(noise_m=500), "metric:2/km", samples=20_000, seed=1)
-    assert report.witness is not None
-    document = json.loads(report.witness.to_json())
-    document["version"] = 1
-    del document["pair"]["steps"]
-    assert witness_from_json(json.dumps(document)).explain() == report.witness.explain()
 
 
 def publish_faster(points: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -70,8 +70,8 @@ def test_table_1_from_one_command(run: Run, data: Path, tmp_path: Path) -> None:
     outcome = run("reproduce", "table1", *SMALL, "--data-dir", data, "--out", out)
     assert outcome.code == 0, outcome.err
     assert set(files(out)) == {"cells.jsonl", "table1.csv", "table1.md", "table1.png"}
-    # Three attacks at three k, three at one.
-    assert len(files(out)["table1.csv"].splitlines()) == 1 + 3 * 3 + 3
+    # Two attacks at three k, three at one.
+    assert len(files(out)["table1.csv"].splitlines()) == 1 + 2 * 3 + 3
 
 
 def test_what_is_finished_is_not_measured_again(run: Run, data: Path, tmp_path: Path) -> None:

@@ -71,13 +71,6 @@ def test_nothing_found_is_said_as_nothing(outcome: CampaignOutcome) -> None:
     assert (document["questions_per_located"], document["median_error_m"], document["radius_holds"]) == (None,) * 3
 
 
-@pytest.mark.parametrize(
-    ("ended", "says"), [(Outcome.CONTRADICTION, "contradict each other"), (Outcome.OUT_OF_QUERIES, "--most-questions")]
-)
-def test_how_it_ended_is_said(outcome: CampaignOutcome, ended: Outcome, says: str) -> None:
-    assert says in campaign_notes(replace(outcome, result=replace(RESULT, outcome=ended)))
-
-
 def test_a_protected_crowd_keeps_its_true_places(san_francisco: Region) -> None:
     """With noise of 2 km, 100 m of a true place are chance: 1 in 800 by area, and 15 of 148 would be absurd."""
     city = synthetic_city(150, san_francisco, rng=1)

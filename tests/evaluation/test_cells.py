@@ -1,6 +1,5 @@
 """Cells are named by all that decides their result, and measure what a slow computation gives."""
 
-import inspect
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +28,6 @@ from nearveil.evaluation.cells import (
 )
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.figure8 import SamplingCell
-from nearveil.evaluation.experiments.registry import EXPERIMENTS
 from nearveil.evaluation.runner import NOBODY, Cell
 from nearveil.evaluation.utility import ColluderProtocol, ground_distance_m
 from nearveil.io.datasets import Dataset
@@ -130,18 +128,6 @@ def test_data_and_measuring_code_are_part_of_the_name(tmp_path: Path, monkeypatc
     assert after_changing("cli/a.py") == before
     cells = after_changing("evaluation/cells.py")
     assert len({before, cells, after_changing("mechanisms/dprs.py")}) == 3
-
-
-def test_every_module_with_cells_is_measuring_code() -> None:
-    root = Path(runner.__file__).parents[1]
-    assert EXPERIMENTS
-    modules, kinds = set(), [Cell]
-    for kind in kinds:
-        kinds += kind.__subclasses__()
-        modules.add(Path(inspect.getfile(kind)))
-    own = {module.relative_to(root) for module in modules if module.is_relative_to(root)}
-    assert Path("evaluation/experiments/services.py") in own
-    assert all(runner._measures(module) for module in own)
 
 
 def test_runs_and_seeds_have_noise_of_their_own_that_attacks_share() -> None:
@@ -279,11 +265,6 @@ def test_releases_get_the_half_of_epsilon_that_is_left() -> None:
     interval, paper = (released(name, intervals, 3.0, seed=1) for name in ("interval", "paper"))
     assert (interval.chosen_epsilon, paper.chosen_epsilon) == (1.5, 3.0)
     assert metric_length_m(intervals, 4.0) == pytest.approx(metric_length_m(intervals, 1.0) / 4)
-
-
-def test_scales_of_the_paper_follow_from_how_the_intervals_were_found() -> None:
-    grid = released("paper", build_public_intervals(region=TOWN.region, centres=31, rng=5), 1.0, seed=1)
-    assert grid.scales.release_scale == pytest.approx(4.0)
 
 
 def test_epsilon_of_planar_laplace_is_the_loss_between_opposite_corners() -> None:

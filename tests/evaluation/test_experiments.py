@@ -7,7 +7,6 @@ import pytest
 
 from nearveil.evaluation import cells
 from nearveil.evaluation.attack_experiment import Mean, share_over_runs
-from nearveil.evaluation.cells import AttackCell
 from nearveil.evaluation.experiments.registry import EXPERIMENTS, findings
 from nearveil.evaluation.experiments.scope import Scope
 from nearveil.evaluation.paper_numbers import paper_table1, paper_table2, paper_table3
@@ -171,7 +170,7 @@ def test_table_1_beside_the_papers(attack: str, dataset: str, k: int, paper: tup
 def test_table_3_beside_the_papers(
     mechanism: str, dataset: str, epsilon: float, paper: tuple[float | None, ...]
 ) -> None:
-    rows = rows_of("table3", mechanism=mechanism, dataset=dataset, epsilon=epsilon, reading="as stated")
+    rows = rows_of("table3", mechanism=mechanism, dataset=dataset, epsilon=epsilon)
     found = [[row[f"paper {name}"] for name in ("recall", "ratio", "Acc", "Dist (km)")] for row in rows]
     assert [row["region"] for row in rows] == ["paper", "isotropic"]
     assert found == [list(paper), [None] * 4]
@@ -181,41 +180,6 @@ def test_table_3_beside_the_papers(
     assert (rows[0]["ratio, pooled"], rows[0]["ratio, per query"]) == (Mean(0.9, 0.0), Mean(0.8, 0.0))
     # Two runs, 0.400 and 0.401, and Student's t with one degree of freedom.
     assert (recall.value, recall.half_width) == (pytest.approx(0.4005), pytest.approx(0.0005 * 12.706, rel=1e-3))
-
-
-def test_hypotheses_about_table_3_are_extra_rows_that_say_so() -> None:
-    """The generated population has DPRS with two other k / n; baselines are confined, with the longer list there."""
-    extra = [row for row in rows_of("table3") if row["reading"] != "as stated"]
-    assert all(str(row["reading"]).startswith("hypothesis: ") for row in extra)
-    told = {(row["dataset"], row["mechanism"], str(row["reading"]).removeprefix("hypothesis: ")) for row in extra}
-    longer = "k = 30, outermost people on the region's edges, 900 centres"
-    confined = "noise confined to discs, gamma = 0.8"
-    baselines = ("SRR", "Square", "2D Laplace")
-    assert told == {
-        *(("brightkite", name, confined) for name in baselines),
-        *(("gaussian", name, f"{confined}; {longer}") for name in baselines),
-        ("gaussian", "DPRS", longer),
-        ("gaussian", "DPRS", "8,000 people"),
-    }
-    assert len(extra) == 4 * len(told)
-    cells = {cell for cell in EXPERIMENTS["table3"].cells(TINY) if cell.population != "stated"}
-    assert {(type(cell).__name__, cell.population) for cell in cells} == {
-        (name, population) for name in ("UtilityCell", "AttackCell") for population in ("min-max", "8,000 people")
-    }
-    assert {cell.k for cell in cells if isinstance(cell, AttackCell) and cell.population == "min-max"} == {30}
-    quick = EXPERIMENTS["table3"].cells(replace(TINY, quick=True))
-    assert all(cell.population == "stated" for cell in quick)
-
-
-def test_readings_are_means_over_epsilon_beside_the_papers() -> None:
-    table = made_up_outcome("table3", TINY).tables[1]
-    rows = [dict(zip([column.name for column in table.columns], row, strict=True)) for row in table.rows]
-    found = [row for row in rows if (row["dataset"], row["mechanism"]) == ("gaussian", "DPRS")]
-    assert found[0]["reading"] == "as stated"
-    assert len(found) == 3
-    for row in found:
-        assert row["paper recall"] == pytest.approx((0.644 + 0.655 + 0.664 + 0.672) / 4)
-        assert row["recall"] == Mean(pytest.approx(0.4005), pytest.approx(0.0005 * 12.706, rel=1e-3))  # type: ignore[arg-type]
 
 
 def test_figures_beside_the_papers_table_3() -> None:

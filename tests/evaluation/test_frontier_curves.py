@@ -10,8 +10,6 @@ from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.frontier_curves import (
     FrontierPoint,
     beats_clearly,
-    best_at_what,
-    frontier_remarks,
     margin_over_others,
     recall_at,
     spread_at,
@@ -179,62 +177,3 @@ def test_by_acc_less_is_more_private() -> None:
     clear = replace(line[1], utility={"recall@10": Mean(0.6, 0.05)})
     assert beats_clearly(clear, [clear, *rival], "acc")
     assert not beats_clearly(replace(clear, acc=Mean(0.5, 0.01)), [clear, *rival, *line[:1]], "error")
-
-
-def test_the_findings_name_the_best_and_whether_its_lead_may_be_chance() -> None:
-    best = in_runs("best", ((100, 0.8), (400, 0.4)), ((100, 0.9), (400, 0.5)))
-    following = in_runs("following", ((100, 0.7), (400, 0.3)), ((100, 0.8), (400, 0.4)))
-    (clear,) = best_at_what([*following, *best], "town")
-    assert clear.startswith(
-        "On town, best keeps most of the lists where the best attacker is wrong by 100 m (recall@10 0.8"
-    )
-    assert "0.10 ± 0.00 more than following), or is wrong by 300 m" in clear
-    # In one run 0.1 more, in the other 0.1 less.
-    unclear = in_runs("following", ((100, 0.7), (400, 0.3)), ((100, 0.95), (400, 0.55)))
-    (said,) = best_at_what([*unclear, *best], "town")
-    assert said.startswith("On town there is no clear winner where the best attacker is wrong by 100 m (recall@10 0.8")
-    assert "of best and 0.82 of following, which may be chance)" in said
-    (caption,) = best_at_what([*unclear, *best], "town", with_figures=False)
-    assert "keeps most" not in caption
-    rows = winner_rows([*unclear, *best], "town")
-    assert {row[5] for row in rows} == {"no"}
-    # Lists cannot differ by more than all, however few the runs.
-    assert max(row[4].half_width or 0 for row in rows if isinstance(row[4], Mean)) == pytest.approx(0.95, abs=0.01)
-    far = in_runs("following", ((100, 0.1), (400, 0.1)), ((100, 1.0), (400, 0.7)))
-    lead = winner_rows([*far, *best], "town")[0][4]
-    assert isinstance(lead, Mean)
-    assert (lead.value, lead.half_width) == (pytest.approx(0.3, abs=0.01), 1.0)
-    assert "no other reaches that" in best_at_what(best, "town")[0]
-
-
-def own(points: list[FrontierPoint]) -> list[FrontierPoint]:
-    return [replace(one, family=replace(one.family, is_own=False)) for one in points]
-
-
-def test_ones_own_mechanism_is_placed_among_all_others() -> None:
-    falling = in_runs("falling", *[((100, 0.8), (200, 0.6), (400, 0.2))] * 2)
-    mine = own(in_runs("mine", *[((90, 0.6), (200, 0.5))] * 2))
-    remarks = frontier_remarks([*falling, *mine])
-    said = next(remark for remark in remarks if remark.startswith("Your own mine on town"))
-    assert "2nd of 2 where the attacker is wrong by 100 m (0.59, 0.21 less than falling)" in said
-    assert "it does not reach that the attacker is wrong by 300 m" in said
-    assert not any(remark.startswith("Your own") for remark in frontier_remarks(FALLING))
-
-
-def test_a_place_that_may_be_chance_is_none() -> None:
-    first, last = (in_runs(label, *[((100, kept), (400, kept))] * 2) for label, kept in (("first", 0.9), ("last", 0.1)))
-    near = in_runs("near", ((100, 0.5), (400, 0.5)), ((100, 0.5), (400, 0.5)))
-    mine = own(in_runs("mine", ((100, 0.45), (400, 0.45)), ((100, 0.65), (400, 0.65))))
-
-    def said(*others: list[FrontierPoint]) -> str:
-        remarks = frontier_remarks([*mine, *(one for line in others for one in line)])
-        return next(remark for remark in remarks if remark.startswith("Your own"))
-
-    assert "no clear place among 2 where the attacker is wrong by 100 m (0.55; differences may be chance)" in said(near)
-    # Two runs tell neither apart; many do.
-    mine = own(in_runs("mine", *[((100, kept), (400, kept)) for kept in (0.45, 0.65)] * 10))
-    first, near, last = (in_runs(one[0].family.label, *[((100, kept), (400, kept))] * 20)
-                         for one, kept in ((first, 0.9), (near, 0.55), (last, 0.1)))  # fmt: skip
-    assert "2nd to 3rd of 4 where the attacker is wrong by 100 m (0.55, 0.35 less than first)" in said(
-        first, near, last
-    )

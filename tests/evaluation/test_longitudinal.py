@@ -17,26 +17,26 @@ from nearveil.evaluation.longitudinal import (
     pairs,
     score_months,
 )
-from nearveil.evaluation.movement import BAD_GPS, GOOD_GPS, MONTH, Commuter, GpsError, commute, stay_put
+from nearveil.evaluation.movement import BAD_GPS, GOOD_GPS, HOUR, MONTH, Commuter, GpsError, commute, stay_put
 from nearveil.evaluation.published_history import (
     PublishedJourneys,
     first_moment,
-    fresh_noise,
-    noise_per_place,
     publish_journeys,
 )
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys
-from nearveil.nearby.publishing.protection import Protection
+from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
 from nearveil.region import Region
 
 TOWN = Region(37.70, -122.52, 37.82, -122.36)
 CITY = synthetic_city(3000, TOWN, rng=5)
 CITY_M = TOWN.to_metres(CITY)
 WORKS_M = CITY_M[np.random.default_rng(6).permutation(len(CITY_M))]
-PERMANENT = noise_per_place(TOWN)
+PERMANENT = Protection(region=TOWN, noise_m=500.0, schedule=Schedule(epoch=HOUR, window=MONTH))
+# A bad practice: the noise is drawn again every hour, as if each hour were on its own.
+FRESH = Protection(region=TOWN, noise_m=500.0, policy=Policy.FRESH, schedule=Schedule(epoch=HOUR, window=HOUR))
 AT_ONCE = replace(PERMANENT, dwell_epochs=1)
 PEOPLE = 200
 ROWS = np.arange(PEOPLE)
@@ -148,7 +148,7 @@ def test_fresh_noise_averages_out() -> None:
 
     Of 4 people fewer than all with probability below 1e-6.
     """
-    protection = fresh_noise(TOWN)
+    protection = FRESH
     found = score(protection, publish_at_home(protection, 1, people=4), (1,))
     assert found.points.min() >= 715
     assert found.found.all()

@@ -15,8 +15,8 @@ from nearveil.evaluation.planning import search as searching
 from nearveil.evaluation.planning.goal import Goal, fitted_to, parameter_of
 from nearveil.evaluation.planning.measuring import Bench, Point, Sizes, guess, measure_runs
 from nearveil.evaluation.planning.people import PeopleSource
-from nearveil.evaluation.planning.plan import Effort, Plan, families_for, make_plan, plan, plan_chart
-from nearveil.evaluation.planning.search import SearchTask, search_family, settle
+from nearveil.evaluation.planning.plan import Effort, Plan, families_for, make_plan, plan
+from nearveil.evaluation.planning.search import settle
 from nearveil.io.datasets import Dataset
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.fit_cells import cells_from_points
@@ -233,24 +233,6 @@ def test_a_guarantee_between_all_places_is_recommended_before_one_that_keeps_mor
     assert lawful
 
 
-def test_the_words_say_what_a_large_loss_within_an_interval_means(people: Dataset, lawful: list[Point]) -> None:
-    plan = plan_for(people, "attacker-error", 150.0)
-    text = " ".join(plan_text(plan).split())
-    weaker = plan.weaker_alternative
-    assert weaker is not None
-    loss = weaker.point.defence.loss_at_any_distance
-    assert loss is not None
-    assert f"With a loss of {loss:g}, what is published is" in text
-    assert ("practically no protection" in text) == (loss >= 5)
-    confined = tuple(family for family in sound_families() if not family.between_all_places)
-    alone = plan_for(people, "attacker-error", 150.0, families=confined)
-    assert "No mechanism whose guarantee holds between all locations meets the goal." in " ".join(
-        plan_text(alone).split()
-    )
-    assert max(map(len, plan_text(plan).split("┌")[0].splitlines())) <= 100
-    assert lawful
-
-
 def test_of_those_that_cannot_be_told_apart_the_stronger_promise_wins(
     people: Dataset, lawful: list[Point], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,36 +275,6 @@ def test_families_are_fitted_to_the_number_of_people(san_francisco: Region) -> N
     assert "too few to hide anybody among" in fitted_to(sound_families(), 79)[1][0]
 
 
-def test_a_dial_turns_towards_more_hidden_and_stays_in_its_limits(san_francisco: Region) -> None:
-    for family in fitted_to(sound_families(), 10_000)[0]:
-        parameter = parameter_of(family, san_francisco, 10_000)
-        settings = [parameter.setting_of(member) for member in family.members]
-        assert settings == sorted(settings)
-        for member in family.members:
-            assert parameter.with_setting(member, parameter.setting_of(member)) == member
-        for end, setting in zip(parameter.ends, (-100.0, 100.0), strict=True):
-            assert parameter.setting_of(parameter.with_setting(family.members[0], setting)) == pytest.approx(
-                end, abs=1e-6
-            )
-
-
-def test_a_parameter_has_three_digits(people: Dataset, lawful: list[Point]) -> None:
-    plan = plan_for(people, "attacker-error", 317.7)
-    for one in plan.contenders:
-        for value in (one.point.defence.noise_m, one.point.defence.epsilon):
-            assert value is None or value == float(f"{value:.3g}")
-    assert lawful
-
-
-def test_a_search_stops_where_nothing_new_can_be_measured(people: Dataset, lawful: list[Point]) -> None:
-    family = sound_families()[0]
-    parameter = parameter_of(family, people.region, 2000)
-    task = SearchTask(people, Goal("attacker-error", 300.0), family, parameter, 1, Sizes(10, 2), 50)
-    found = search_family(task)
-    assert len({point.defence for point in found.points}) == len(found.points) < 30
-    assert lawful
-
-
 def test_bad_goals_and_too_few_people(people: Dataset) -> None:
     for kind, value, k in (("recall", 1.0, 10), ("recall", 0.5, 0), ("attacker-error", 0.2, 10), ("recall", 0.5, 101)):
         with pytest.raises(UsageError):
@@ -330,19 +282,6 @@ def test_bad_goals_and_too_few_people(people: Dataset) -> None:
     few = Dataset("few", people.region, people.places[:40])
     with pytest.raises(DataError, match="40 people"):
         make_plan(few, Goal("recall", 0.5))
-
-
-def test_the_picture_has_a_line_for_each_family_the_goal_and_the_recommendation(
-    people: Dataset, lawful: list[Point]
-) -> None:
-    plan = plan_for(people, "attacker-error", 300.0)
-    (panel,) = plan_chart(plan, "people").panels
-    labels = [series.label for series in panel.series]
-    assert labels == [*(search.family.label for search in plan.searches), "the goal", "recommended"]
-    assert panel.series[-1].x == (plan.best.point.error_m,)
-    assert panel.series[-1].colour_of == plan.best.family.label
-    assert {mean.value for mean in panel.series[-2].x} == {300.0}
-    assert lawful
 
 
 def test_the_last_measurement_decides_and_is_corrected_for(

@@ -21,15 +21,13 @@ from nearveil.evaluation.movement import (
 from nearveil.evaluation.published_history import (
     PublishedJourneys,
     first_moment,
-    fresh_noise,
-    noise_per_place,
     publish_journeys,
 )
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.nearby.publishing.keys import new_keys
-from nearveil.nearby.publishing.protection import Protection, Schedule, grid_for
+from nearveil.nearby.publishing.protection import Policy, Protection, Schedule, grid_for
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -37,7 +35,9 @@ TOWN = Region(37.70, -122.52, 37.82, -122.36)
 CITY = synthetic_city(3000, TOWN, rng=5)
 CITY_M = TOWN.to_metres(CITY)
 DAY = timedelta(days=1)
-PERMANENT = noise_per_place(TOWN)
+PERMANENT = Protection(region=TOWN, noise_m=500.0, schedule=Schedule(epoch=HOUR, window=MONTH))
+# A bad practice: the noise is drawn again every hour, as if each hour were on its own.
+FRESH = Protection(region=TOWN, noise_m=500.0, policy=Policy.FRESH, schedule=Schedule(epoch=HOUR, window=HOUR))
 AT_ONCE = replace(PERMANENT, dwell_epochs=1)
 
 
@@ -71,7 +71,7 @@ def test_the_noise_is_as_wide_as_promised() -> None:
     False-alarm rate 1e-6; noise 30 % narrower or wider is far outside.
     """
     homes_m = np.random.default_rng(2).uniform(-3000, 3000, (2000, 2))
-    published = at_home(noise_per_place(TOWN), homes_m, timedelta(hours=2))
+    published = at_home(PERMANENT, homes_m, timedelta(hours=2))
     points = np.vstack([history.points_m for history in published.histories])
     assert abs(np.hypot(*(points - homes_m).T).mean() - 505.0) < 40.0
 
@@ -211,4 +211,4 @@ def test_what_cannot_be_simulated() -> None:
 
 
 def test_fresh_noise_is_a_point_an_hour() -> None:
-    assert numbers_of_points(at_home(fresh_noise(TOWN), CITY_M[:2], 2 * DAY)) == [47, 47]
+    assert numbers_of_points(at_home(FRESH, CITY_M[:2], 2 * DAY)) == [47, 47]

@@ -6,9 +6,6 @@ import pytest
 
 from nearveil.errors import UsageError
 from nearveil.evaluation.utility import (
-    _ECCENTRICITY_SQUARED,
-    _HALF_DEGREE,
-    _SEMI_MAJOR_M,
     DisplacementSum,
     Queries,
     QueryProtocol,
@@ -162,26 +159,3 @@ def test_displacement_of_many_is_summed_up_in_parts(count: int, rng: np.random.G
     tolerance = 1e-12 if count == 1000 else 0.003
     assert summary.mean_m == pytest.approx(distances.mean(), rel=1e-12)
     assert (summary.p50_m, summary.p95_m) == (pytest.approx(p50, rel=tolerance), pytest.approx(p95, rel=tolerance))
-
-
-def test_ground_distance_is_the_haversine_in_plain_numpy(rng: np.random.Generator) -> None:
-    first = np.column_stack([rng.uniform(-89, 89, 5000), rng.uniform(-180, 180, 5000)])
-    for spread in (0.0, 1e-5, 1.0, 60.0):
-        second = np.clip(first + rng.normal(0, spread, (5000, 2)), (-90, -180), (90, 180))
-        plain = _haversine(first, second)
-        assert ground_distance_m(first, second) == pytest.approx(plain, rel=1e-12, abs=1e-9)
-
-
-def _haversine(first: FloatArray, second: FloatArray) -> FloatArray:
-    d_lambda = second[:, 1] - first[:, 1]
-    d_lambda -= 360.0 * np.rint(d_lambda * (1 / 360))
-    northward = np.sin((second[:, 0] - first[:, 0]) * _HALF_DEGREE) ** 2
-    middle = np.sin((second[:, 0] + first[:, 0]) * _HALF_DEGREE) ** 2
-    eastward = np.maximum(1.0 - middle - northward, 0.0) * np.sin(d_lambda * _HALF_DEGREE) ** 2
-    curvature = 1.0 - _ECCENTRICITY_SQUARED * middle
-    north_share = (1.0 - _ECCENTRICITY_SQUARED) / curvature
-    chord = northward + eastward
-    moved = np.where(chord > 0.0, chord, 1.0)
-    share = (northward * north_share**2 + eastward) / (moved * curvature)
-    distances: FloatArray = 2.0 * _SEMI_MAJOR_M * np.sqrt(share) * np.arcsin(np.sqrt(np.clip(chord, 0.0, 1.0)))
-    return distances

@@ -92,22 +92,3 @@ def test_nothing_is_said_of_settings_that_were_not_measured(other: Protection) -
     chart = year_chart(other)
     assert chart is not None
     assert not chart["measured"]
-
-
-def test_a_chart_is_of_these_settings_or_of_the_nearest_under_their_own_name() -> None:
-    own, near = year_chart(USUAL), year_chart(replace(USUAL, noise_m=800.0, new_places=5))
-    assert own is not None
-    assert own["measured"]
-    assert own["settings"].startswith("noise of 500 m, noise for good, 20 new places in 30 days")
-    assert [curve["found"] for curve in own["curves"]][:2] == [
-        usual("bad", attacker)["found"] for attacker in ("density", "addresses")
-    ]
-    assert near is not None
-    assert near["settings"].startswith("noise of 500 m, noise for good, 20 new places")
-    assert not near["measured"]
-    assert near["curves"]
-    fresh = year_chart(replace(USUAL, policy=Policy.FRESH))
-    assert fresh is not None
-    assert (fresh["curves"], fresh["settings"]) == ([], None)
-    assert year_chart(replace(USUAL, policy=Policy.OFF)) is None
-    assert service_card(replace(USUAL, policy=Policy.OFF), None).notes == ()

@@ -1,6 +1,5 @@
 """How many intervals there are where nobody says: by a noisy or public number of people, never by the true one."""
 
-import json
 from typing import Any
 
 import numpy as np
@@ -88,6 +87,4 @@ def test_the_card_and_the_file_say_how(san_francisco: Region, city: FloatArray) 
     assert "one for every 20" in sized.guarantee(1e-5).because
     assert "one for every 20" not in given.guarantee(1e-5).because
     assert intervals_from_json(sized.to_json()).sized_by_people
-    # As files were before they said so.
-    before = {name: value for name, value in json.loads(given.to_json()).items() if name != "sized_by_people"}
-    assert not intervals_from_json(json.dumps(before)).sized_by_people
+    assert not intervals_from_json(given.to_json()).sized_by_people

@@ -18,8 +18,6 @@ from nearveil.privacy.guarantee import Basis, Method, Notion
 from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
 
-ROOT_HALF = math.sqrt(0.5)
-
 
 @pytest.fixture(scope="module")
 def few(san_francisco: Region) -> Intervals:

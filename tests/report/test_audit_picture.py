@@ -10,7 +10,6 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle
 
 from nearveil.audit.claims import Claim
 from nearveil.audit.events import DensityScore, HistogramScore, NearnessScore, OutputEvent
@@ -104,21 +103,6 @@ def test_rates_and_what_is_allowed() -> None:
     assert most_allowed(untold, unlikely) == 1.0
 
 
-def test_intervals_are_circles_in_the_legend(paper: DPRS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    figures: list[Figure] = []
-    monkeypatch.setattr(plt, "close", figures.append)
-    pair = interval_pairs(paper.current_intervals)[0]
-    draw_audit(
-        witness_of(pair), MechanismSubject(paper), tmp_path / "p.png", title="t", intervals=paper.current_intervals
-    )
-    (figure,) = figures
-    monkeypatch.undo()
-    plt.close(figure)
-    (legend,) = figure.legends
-    shown = dict(zip((text.get_text() for text in legend.get_texts()), legend.legend_handles, strict=True))
-    assert isinstance(shown["an interval"], Circle)
-
-
 @pytest.mark.parametrize("scaling", ["isotropic", "per-axis"])
 def test_cells_are_outlined_where_the_places_and_outputs_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scaling: Literal["isotropic", "per-axis"]
@@ -172,14 +156,4 @@ def test_one_that_always_gives_the_same_point_is_drawn(tmp_path: Path) -> None:
     everything = HistogramScore(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(1))
     pair = Pair((37.6, -122.5), (37.8, -122.3), "somewhere")
     draw_audit(witness_of(pair, everything, -1.0), subject, tmp_path / "p.png", title="INCONCLUSIVE")
-    assert (tmp_path / "p.png").stat().st_size > 10_000
-
-
-def test_an_event_of_single_points_is_not_shaded(paper: DPRS, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whether a pixel's middle is hit by it says nothing about the rest of the pixel."""
-    pair = interval_pairs(paper.current_intervals)[0]
-    assert AuditScene(witness_of(pair), MechanismSubject(paper), None).has_areas
-    monkeypatch.setattr(AuditScene, "event_on", lambda *_: pytest.fail("shaded"))
-    witness = witness_of(pair, NearnessScore(), 6.0)
-    draw_audit(witness, MechanismSubject(paper), tmp_path / "p.png", title="points")
     assert (tmp_path / "p.png").stat().st_size > 10_000

@@ -55,20 +55,3 @@ def test_attacks_are_drawn_as_seen_from_the_person_and_none_is_left_out_in_silen
         (circle,) = (each for each in axes.patches if isinstance(each, Circle))
         assert circle.radius == 100.0
         assert axes.get_xlabel().startswith("m east")
-
-
-def test_long_titles_stay_in_their_column(figure: Figure) -> None:
-    figure.draw_without_rendering()
-    boxes = [axes.title.get_window_extent() for axes in figure.axes]
-    for left, right in (boxes[:2], boxes[2:]):
-        assert left.x0 >= 0
-        assert left.x1 < right.x0
-        assert right.x1 <= figure.bbox.width
-
-
-def test_discs_are_circles_in_the_legend(figure: Figure) -> None:
-    (legend,) = figure.legends
-    shown = dict(zip((text.get_text() for text in legend.get_texts()), legend.legend_handles, strict=True))
-    assert isinstance(shown["a private disc"], Circle)
-    assert isinstance(shown["within 100 m of the person"], Circle)
-    assert {"a true place", "a published place", "an estimate of GI-LIA", "an estimate of unfolding"} < set(shown)

@@ -3,12 +3,9 @@
 import io
 from dataclasses import replace
 
-from matplotlib.figure import Figure
-
 from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.results import DotPanel, DotPlot, Dots
-from nearveil.report.dot_plot import _heights, _set_axes, _write_numbers, draw_dot_plot
-from nearveil.report.style import LIGHT
+from nearveil.report.dot_plot import draw_dot_plot
 
 FOUND = DotPanel(
     "found",
@@ -42,20 +39,3 @@ def test_the_same_plot_gives_the_same_picture_and_another_another() -> None:
 def test_nothing_found_can_be_drawn() -> None:
     nothing = tuple(Share(0.0, 0.0, 0.1) for _ in range(3))
     assert drawn(replace(PLOT, panels=(replace(ASKED, series=(Dots("first", nothing),)),))).startswith(b"\x89PNG")
-
-
-def test_rows_go_down_below_their_headings() -> None:
-    assert _heights(PLOT) == {("above", "a"): -1.0, ("above", "b"): -2.0, ("below", "c"): -4.0}
-
-
-def test_numbers_stand_beside_dots_and_not_on_the_next_one() -> None:
-    """On the right; on the left near the right edge, and where a greater one follows in the row."""
-    axes = Figure().subplots()
-    heights = _heights(PLOT).values()
-    _set_axes(axes, FOUND, heights, LIGHT)
-    _write_numbers(axes, FOUND, heights)
-    written = [(text.get_text(), text.get_ha(), text.xy) for text in axes.texts]  # type: ignore[attr-defined]
-    assert written == [
-        ("99%", "right", (0.97, -1.0)), ("30%", "left", (0.4, -2.0)), ("5%", "right", (0.02, -4.0)),
-        ("14%", "left", (0.2, -4.0)),
-    ]  # fmt: skip

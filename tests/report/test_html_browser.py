@@ -68,17 +68,6 @@ def test_it_fits_shows_all_pictures_and_asks_nobody(browser: Tab, page: Path, wi
     assert browser.requests == [page.as_uri()]
 
 
-def test_a_wide_table_is_scrolled_in_its_own_box_and_keeps_its_names_in_sight(browser: Tab, page: Path) -> None:
-    browser.open(page, width=360)
-    box = "document.querySelector('#part-plain .scroll')"
-    browser.run(f"{box}.scrollTo(500, 300)")
-    assert browser.run(f"[{box}.scrollLeft, {box}.scrollTop, {box}.tabIndex]") == [500, 300, 0]
-    where = f"(what => {box}.querySelector(what).getBoundingClientRect())"
-    for what in ("tbody tr:nth-child(20) th", "thead th"):
-        assert browser.run(f"{where}('{what}').left - {box}.getBoundingClientRect().left") == pytest.approx(0, abs=2)
-    assert browser.run(f"{where}('thead th').top - {box}.getBoundingClientRect().top") == pytest.approx(0, abs=2)
-
-
 def test_columns_are_sorted_by_their_numbers_and_back(browser: Tab, page: Path) -> None:
     browser.open(page, width=1280)
     header = "document.querySelector('#part-table-3 th[data-column=\"{}\"]')"
@@ -129,38 +118,6 @@ def test_dark_follows_the_system_and_the_button(browser: Tab, page: Path) -> Non
     assert (browser.run(SHOWN), browser.run(ground)) == (["light", "light"], "rgb(255, 255, 255)")
     browser.page.emulate_media(media="screen", color_scheme="light")
     assert browser.run(SHOWN) == ["dark", "dark"]
-    assert browser.complaints == []
-
-
-def test_contents_are_beside_the_page_or_folded_above_it(browser: Tab, page: Path) -> None:
-    opened = "document.querySelector('nav details').open"
-    browser.open(page, width=1280)
-    assert browser.run(opened)
-    assert browser.run("document.querySelector('nav').getBoundingClientRect().right") < browser.run(
-        "document.querySelector('main').getBoundingClientRect().left"
-    )
-    browser.open(page, width=360)
-    assert not browser.run(opened)
-    browser.run("document.querySelector('nav summary').click()")
-    assert browser.run(opened)
-    browser.run("document.querySelector('nav a[href=\"#part-table-3\"]').click()")
-    assert not browser.run(opened)
-    assert browser.run("location.hash") == "#part-table-3"
-    # Not hidden under the bar.
-    assert browser.run("document.querySelector('#part-table-3').getBoundingClientRect().top") > browser.run(
-        "document.querySelector('nav').getBoundingClientRect().bottom"
-    )
-
-
-def test_paper_has_the_contents_and_no_buttons(browser: Tab, page: Path) -> None:
-    browser.open(page, width=360)
-    browser.page.emulate_media(media="print", color_scheme="light")
-    assert not browser.run("document.getElementById('theme').checkVisibility()")
-    assert not browser.run("document.querySelector('.csv').checkVisibility()")
-    box = "document.querySelector('#part-plain .scroll')"
-    assert browser.run(f"getComputedStyle({box}).overflow") == "visible"
-    assert browser.run(f"getComputedStyle({box}).maxHeight") == "none"
-    assert browser.page.pdf(prefer_css_page_size=True).startswith(b"%PDF-")
     assert browser.complaints == []
 
 

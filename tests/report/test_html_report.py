@@ -13,9 +13,8 @@ import pytest
 
 from nearveil.evaluation.results import ExperimentResult
 from nearveil.report import html
-from nearveil.report.files import table_csv
-from nearveil.report.html import draw_pictures, write_report
-from tests.report.outcome_samples import EVIL, EXPLORED, FACTS, FINDINGS, MAP, OUTCOME, PLAIN, TABLE
+from nearveil.report.html import write_report
+from tests.report.outcome_samples import EVIL, EXPLORED, FACTS, FINDINGS, OUTCOME, PLAIN
 
 VOID = {"meta", "img", "link", "br"}
 
@@ -131,14 +130,6 @@ def test_every_picture_is_there_twice(page: Page) -> None:
     assert (light["width"], light["height"]) == (dark["width"], dark["height"])
 
 
-def test_a_drawing_too_large_becomes_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearveil.report.html._LARGEST_SVG_BYTES", 1000)
-    images = write(tmp_path / "report.html", replace(OUTCOME, pictures=(MAP,))).all("img")
-    assert len(images) == 2
-    assert all(attributes["src"].startswith("data:image/webp;base64,UklGR") for attributes, _ in images)
-    assert all(800 < int(attributes["width"]) < 1000 for attributes, _ in images)
-
-
 def test_cells_have_what_they_show_and_what_they_are_sorted_by(page: Page) -> None:
     cells = [
         (attributes.get("data-value", text), text.replace("\xa0", " "))
@@ -153,24 +144,6 @@ def test_cells_have_what_they_show_and_what_they_are_sorted_by(page: Page) -> No
     ]  # fmt: skip
     names = [(text, attributes.get("data-value")) for attributes, text in page.all("th", scope="row")]
     assert [(name, None) for name in ("DPRS", "SRR", EVIL, "a|b")] == names[-4:]
-
-
-def test_headers_have_groups_and_kinds(page: Page) -> None:
-    assert [(attributes["colspan"], text) for attributes, text in page.all("th", scope="colgroup")] == [("2", "users")]
-    headers = {
-        attributes["data-column"]: (attributes["data-kind"], text) for attributes, text in page.all("th", scope="col")
-    }
-    assert [headers[str(number)] for number in range(5)] == [
-        ("text", "mechanism"), ("number", "epsilon"), ("number", "recall"), ("number", "paper"), ("number", "people"),
-    ]  # fmt: skip
-    assert [attributes.get("rowspan") for attributes, _ in page.all("th", scope="col")].count("2") == 3
-
-
-def test_the_protocol_and_the_numbers_are_below_the_table(page: Page) -> None:
-    ((_, protocol),) = page.all("p", **{"class": "protocol"})
-    assert protocol.startswith("5 runs; k = 10.")
-    ((link, _),) = page.all("a", download="recall.csv")
-    assert gzip.decompress(base64.b64decode(link["data-packed"])).decode() == table_csv(TABLE)
 
 
 def test_nothing_is_fetched(page: Page) -> None:
@@ -196,15 +169,6 @@ def test_a_report_of_nothing_is_a_page(tmp_path: Path) -> None:
     empty = Page((tmp_path / "r.html").read_text(encoding="utf-8"))
     assert not empty.all("section")
     assert not empty.all("aside")
-
-
-@pytest.mark.parametrize("for_page", [True, False])
-def test_figures_are_drawn_for_a_page_alone(for_page: bool) -> None:
-    outcome = replace(OUTCOME, pictures=OUTCOME.pictures[:1])
-    ((name, drawn),) = draw_pictures([outcome], for_page=for_page, cores=1).items()
-    assert name == OUTCOME.pictures[0].name
-    assert drawn.png.startswith(b"\x89PNG")
-    assert [image["class"] for image, _ in Page(drawn.figure).all("img")] == (["light", "dark"] if for_page else [])
 
 
 def test_an_interactive_chart_brings_its_script_and_may_run_no_other(tmp_path: Path) -> None:

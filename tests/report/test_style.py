@@ -16,35 +16,6 @@ def test_a_label_looks_the_same_everywhere() -> None:
     assert len(set(many.values())) == 40
 
 
-@pytest.mark.parametrize(
-    "family",
-    [
-        ["DPRS", "DPRS, Gaussian", "SRR", "Square", "2D Laplace", "per-axis Laplace", "planar Laplace"],
-        [
-            "metric, private grid", "metric, private k-means", "interval, private grid", "interval, private k-means",
-            "interval, Gaussian, private grid", "paper, private k-means", "paper, Gaussian, private k-means",
-            "paper, public random centres", "planar Laplace", "per-axis Laplace", "SRR", "Square",
-        ],
-        ["GI-LIA", "ZO-LIA", "adaptive, 1 account", "adaptive, 4 accounts", "unfolding"],
-        ["epsilon = 0.5", "epsilon = 1", "epsilon = 3", "epsilon = 5"],
-        ["brightkite", "gowalla", "gaussian", "beta"],
-        ["RSM", "noise and resample", "Nearveil's sampler"],
-    ],
-)  # fmt: skip
-def test_those_who_meet_differ_in_shape_and_not_in_colour_only(family: list[str]) -> None:
-    looks = looks_of(family).values()
-    assert len({(look.marker, look.dashes) for look in looks}) == len(family)
-    assert len({(look.colour, look.marker) for look in looks}) == len(family)
-
-
-@pytest.mark.parametrize("release", ["metric", "interval", "paper"])
-def test_a_line_style_means_the_same_centres_for_every_release(release: str) -> None:
-    looks = looks_of([f"{release}, private grid", f"{release}, private k-means"])
-    assert [look.dashes for look in looks.values()] == ["-", "--"]
-    centres = looks_of(["private grid (ours)", "private k-means (the paper)"])
-    assert [look.dashes for look in centres.values()] == ["-", "--"]
-
-
 def contrast(one: str, other: str) -> float:
     """As the Web Content Accessibility Guidelines have it."""
 

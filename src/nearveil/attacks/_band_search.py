@@ -24,7 +24,6 @@ from nearveil.types import FloatArray, IntArray
 # Widths between which bands are looked for, and how well the width is to be known.
 _LEAST_M, _MOST_M = 60.0, 20_000.0
 _PRECISION = 1.01
-_MOST_CELLS = 2500
 _SAMPLES = 150
 _PLACES = 12
 # How much less than certain it is that someone in reach of a list is in it, or out of reach is not.

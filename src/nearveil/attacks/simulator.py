@@ -54,7 +54,7 @@ class SimulatedService:
         self._rng = np.random.default_rng(rng)
         self._index: NearbyIndex[Person] = NearbyIndex(region, range(len(places_m)), places_m, rng=self._rng)
         self._accounts: tuple[str, ...] = ()
-        self._policy, self._places_m = policy or AnswerPolicy(), places_m
+        self._policy = policy or AnswerPolicy()
         self._tells_exact = tells_exact and self._policy.is_plain and colluder_mechanism is None
 
     def oracle(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,8 @@ from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray, ProgressBar, no_bar
 
 FORMAT = "nearveil-certificate"
-# Raise the version when a sentence of any card changes. An older file has the sentences of its time: they are not
-# compared, and the check says so.
-FORMAT_VERSION = 2
-_VALUES = ("notion", "epsilon", "unit", "delta", "basis", "holds", "offset", "per_row")
+# Raise the version when a sentence of any card changes: sentences are compared.
+FORMAT_VERSION = 1
 
 _TRIES = 20_000
 _SOURCES = 50
@@ -57,9 +55,6 @@ class CertificateCheck:
         The largest loss among them, in the unit of the bound.
     faults : tuple of str
         What is wrong with the certificate; nothing, if it holds.
-    sentences_checked : bool
-        Whether the sentences of the card are those of the mechanism, too. Of an older file only the values are
-        checked, since sentences have been reworded.
     """
 
     bound: float
@@ -67,7 +62,6 @@ class CertificateCheck:
     tried: int
     worst_tried: float
     faults: tuple[str, ...]
-    sentences_checked: bool = True
 
     @property
     def holds(self) -> bool:
@@ -85,19 +79,15 @@ class MechanismCertificate:
         With everything that decides its law, intervals or cells too.
     stated : dict
         Its guarantee with the certificate, as plain values: of a file, word by word as the file has them.
-    version : int
-        That of the file's format.
     """
 
     mechanism: Mechanism
     stated: dict[str, Any] = field(repr=False)
-    version: int = FORMAT_VERSION
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is stated; of an older file in today's sentences, since those of the file are not checked."""
-        stated = guarantee_from_dict(self.stated)
-        return stated if self.version == FORMAT_VERSION else _in_own_words(stated, self.mechanism.guarantee)
+        """What is stated."""
+        return guarantee_from_dict(self.stated)
 
     @property
     def certificate(self) -> Certificate:
@@ -134,7 +124,7 @@ class MechanismCertificate:
         """Return the file as text."""
         document = {
             "format": FORMAT,
-            "version": self.version,
+            "version": FORMAT_VERSION,
             "subject": mechanism_to_spec(self.mechanism),
             "guarantee": self.stated,
         }
@@ -172,15 +162,14 @@ def load_certificate(path: str | Path, *, mechanism: str | None = None) -> Mecha
     text = read_text(Path(path), "certificate")
     try:
         document: dict[str, Any] = json.loads(text)
-        version = document["version"]
-        if document["format"] != FORMAT or type(version) is not int or not 1 <= version <= FORMAT_VERSION:
+        if document["format"] != FORMAT or document["version"] != FORMAT_VERSION:
             raise KeyError("format")
         subject, guarantee = document["subject"], document["guarantee"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError("this is not a certificate file, or it is damaged; make one with 'nearveil certify'") from None
     guarantee_from_dict(guarantee)
     rebuilt = mechanism_from_spec(subject, trusted=mechanism)
-    return MechanismCertificate(mechanism=rebuilt, stated=guarantee, version=version)
+    return MechanismCertificate(mechanism=rebuilt, stated=guarantee)
 
 
 def check_certificate(path: str | Path, *, mechanism: str | None = None) -> CertificateCheck:
@@ -192,10 +181,8 @@ def _check(certified: MechanismCertificate, tries: int, seed: int | None, progre
     mechanism = certified.mechanism
     with progress("computing everything anew", None):
         certificate, anew = certified.certificate, mechanism.guarantee
-    as_today = certified.version == FORMAT_VERSION
-    compared = _without_numbers if as_today else _values_of
     faults = []
-    if not _alike(compared(certified.stated), compared(anew.to_dict())):
+    if not _alike(_without_numbers(certified.stated), _without_numbers(anew.to_dict())):
         faults.append("the mechanism described does not promise what the file states")
     if certificate.bound < _certificate_of(anew).bound * (1 - _TOLERANCE):
         faults.append("the bound is below the one computed anew")
@@ -209,7 +196,7 @@ def _check(certified: MechanismCertificate, tries: int, seed: int | None, progre
     worst = float(losses.max(initial=0.0))
     if not worst <= certificate.bound * (1 + _TOLERANCE):
         faults.append("two places were found that lose more than the bound")
-    return CertificateCheck(certificate.bound, certificate.attained, len(losses), worst, tuple(faults), as_today)
+    return CertificateCheck(certificate.bound, certificate.attained, len(losses), worst, tuple(faults))
 
 
 def _without_numbers(guarantee: dict[str, Any]) -> dict[str, Any]:
@@ -217,16 +204,6 @@ def _without_numbers(guarantee: dict[str, Any]) -> dict[str, Any]:
     apart = ("bound", "attained", "first", "second", "output")
     text = {name: value for name, value in guarantee["certificate"].items() if name not in apart}
     return {**guarantee, "certificate": text}
-
-
-def _values_of(guarantee: dict[str, Any]) -> dict[str, Any]:
-    """The card without its sentences."""
-    certificate = guarantee.get("certificate") or {}
-    return {
-        **{name: guarantee.get(name) for name in _VALUES},
-        **{name: certificate.get(name) for name in ("frame", "method")},
-        "also": [_values_of(statement) for statement in guarantee.get("also", ())],
-    }
 
 
 def _alike(first: Any, second: Any) -> bool:
@@ -238,17 +215,6 @@ def _alike(first: Any, second: Any) -> bool:
     if isinstance(first, list) and isinstance(second, list):
         return len(first) == len(second) and all(map(_alike, first, second))
     return bool(first == second)
-
-
-def _in_own_words(stated: Guarantee, own: Guarantee) -> Guarantee:
-    """The numbers of one statement with the sentences of another, and so for the statements beside it."""
-    sentences = ("title", "unit", "neighbours", "promise", "not_covered", "because", "notes")
-    certificate = stated.certificate
-    if certificate is not None and own.certificate is not None:
-        certificate = replace(certificate, how=own.certificate.how)
-    beside = tuple(_in_own_words(one, other) for one, other in zip(stated.also, own.also, strict=False))
-    worded = {name: getattr(own, name) for name in sentences}
-    return replace(stated, **worded, certificate=certificate, also=beside)
 
 
 def _certificate_of(guarantee: Guarantee) -> Certificate:

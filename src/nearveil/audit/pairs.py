@@ -63,8 +63,7 @@ def pair_from_dict(document: dict[str, Any]) -> Pair:
     first, second = (tuple(float(degrees) for degrees in document[end]) for end in ("first", "second"))
     if len(first) != 2 or len(second) != 2:
         raise ValueError("a place is a latitude and a longitude")
-    # Files of before there were cells have no steps.
-    steps = document.get("steps")
+    steps = document["steps"]
     if steps is not None and not (math.isfinite(steps) and steps >= 0):
         raise ValueError("steps")
     ends = (first[0], first[1]), (second[0], second[1])

@@ -19,8 +19,7 @@ from nearveil.errors import DataError, UsageError
 from nearveil.types import FloatArray, Progress
 
 FORMAT = "nearveil-witness"
-FORMAT_VERSION = 2
-_READS = (1, FORMAT_VERSION)
+FORMAT_VERSION = 1
 """Version 1 had no steps between places, and no cells."""
 
 
@@ -123,7 +122,7 @@ def witness_from_json(text: str) -> Witness:
         if document["format"] != FORMAT:
             raise KeyError("format")
         version = document["version"]
-        if version in _READS:
+        if version == FORMAT_VERSION:
             return _from_document(document)
     except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         raise DataError("this is not a witness file, or it is damaged; make one with 'nearveil audit'") from None
@@ -135,7 +134,7 @@ def _from_document(document: dict[str, Any]) -> Witness:
     events_counted = int(document["events_counted"])
     if not (0 < confidence < 1 and events_counted >= 1 and isinstance(document["subject"], dict)):
         raise ValueError("confidence")
-    cells = document.get("cells")
+    cells = document["cells"]
     if not (cells is None or isinstance(cells, str)):
         raise ValueError("cells")
     return Witness(

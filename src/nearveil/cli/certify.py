@@ -95,7 +95,5 @@ def _check(path: Path, *, trusted: str | None, as_json: bool) -> None:
             f"attain {found.attained:.6g}{unit};\nnone of {found.tried:,} random pairs lost more than "
             f"{found.worst_tried:.6g}{unit}. The cost of fitting the {learned} is taken from the file, not checked."
         )
-        if not found.sentences_checked:
-            say("The file was written by an earlier version. Its sentences were not compared; its numbers were.")
     if not found.holds:
         raise DataError(f"the certificate in {path} does not hold: {'; '.join(found.faults)}")

@@ -24,7 +24,7 @@ from nearveil.audit.subjects import MechanismSubject
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow, ScoredAttack
 from nearveil.evaluation.attack_trials import AttackSetup, set_up_attacks
 from nearveil.evaluation.best_attacker import guess_people
-from nearveil.evaluation.defences import CellsFrom, ConfinedBaseline, Defence
+from nearveil.evaluation.defences import CellsFrom, Defence
 from nearveil.evaluation.runner import Cell, Result, data_fingerprint
 from nearveil.evaluation.utility import (
     ColluderProtocol,
@@ -66,8 +66,6 @@ def ready(defence: Defence, dataset: Dataset, seed: int) -> Mechanism:
 
 def fitted(mechanism: Mechanism, dataset: Dataset) -> Mechanism:
     """Return the mechanism ready to publish: as ``mechanism.fit`` would make it, but fitting nothing twice."""
-    if isinstance(mechanism, ConfinedBaseline) and mechanism.intervals is None:
-        return mechanism.with_params(intervals=_learned(_Fit(mechanism.discs, dataset)))
     if not mechanism.is_to_be_fitted:
         return mechanism.fit(dataset.places)
     return mechanism.with_params(**{str(mechanism.learns): _learned(_Fit(mechanism, dataset))})

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from itertools import count
-from typing import Literal, NoReturn, Self
+from dataclasses import dataclass, field
+from typing import Literal
 
-import numpy as np
-
-from nearveil.errors import UsageError
 from nearveil.evaluation.utility import SCALING_OF, RegionProtocol
-from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
 from nearveil.mechanisms.fit_cells import CellPlan
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals
-from nearveil.mechanisms.nearest import nearest_centre_table
+from nearveil.mechanisms.intervals import PAPER_CENTRES
 from nearveil.mechanisms.registry import MechanismEntry, mechanism_entry
 from nearveil.privacy.accounting import Noise
 from nearveil.privacy.guarantee import Guarantee, round_up
-from nearveil.randomness import RowKeystream
 from nearveil.region import Region, named_region
-from nearveil.types import FloatArray, Progress
 
 Centres = Literal["pic", "private-grid", "public"]
 """Where intervals come from: the paper's private k-means, the private grid, or public random points without data."""
@@ -75,8 +67,6 @@ class Defence:
         Where the cells of hide-among are from, in experiments.
     free_cells : FreeCells, optional
         Where they are from in a plan for somebody who has public data or places published before.
-    confined : bool
-        Whether a baseline's noise is confined to discs as that of DPRS is: a hypothesis about the paper's Table 3.
     """
 
     label: str = field(compare=False)
@@ -91,7 +81,6 @@ class Defence:
     gamma: float = 0.5
     fit_epsilon: float | None = None
     region: RegionProtocol = "paper"
-    confined: bool = False
     cells_from: CellsFrom = "privtree"
     free_cells: FreeCells | None = None
 
@@ -103,10 +92,7 @@ class Defence:
         if self.hides_among:
             return self._hide_among(scaled, seed)
         length_m = self._length_m(scaled) if self.entry.strength == "noise_m" else None
-        baseline = self.entry.build(region=scaled, seed=seed, epsilon=self.epsilon, noise_m=length_m)
-        if not self.confined:
-            return baseline
-        return ConfinedBaseline(baseline=baseline, discs=self._dprs(scaled, seed), region=scaled, seed=seed)
+        return self.entry.build(region=scaled, seed=seed, epsilon=self.epsilon, noise_m=length_m)
 
     @property
     def entry(self) -> MechanismEntry:
@@ -230,103 +216,3 @@ def paper_defences(epsilon: float, *, region: RegionProtocol = "paper") -> tuple
         Defence(label="2D Laplace", mechanism="planar-laplace", epsilon=epsilon, region=region),
         Defence(label="per-axis Laplace", mechanism="laplace", epsilon=epsilon, region=region),
     )
-
-
-# Readings under which numbers of the paper's Table 3 come out: guesses of ours that the paper does not state.
-#
-# They stand in rows of their own beside what the paper does state, and nowhere else. Nothing here is offered to
-# anybody.
-
-
-Population = Literal["stated", "min-max", "8,000 people"]
-"""A population as stated, with its outermost people on the edges of the region, or the first 8,000 of it."""
-
-_FEWER_PEOPLE = 8_000
-
-
-def read_population(dataset: Dataset, population: Population) -> Dataset:
-    """Return the population under a reading."""
-    if population == "8,000 people":
-        return replace(dataset, places=dataset.places[:_FEWER_PEOPLE])
-    if population == "min-max":
-        region = dataset.region.with_scaling("per-axis")
-        square = region.to_square(dataset.places)
-        low, high = square.min(axis=0), square.max(axis=0)
-        return replace(dataset, places=dataset.region.clip(region.from_square(2 * (square - low) / (high - low) - 1)))
-    return dataset
-
-
-class ConfinedBaseline(Mechanism):
-    """A baseline whose noise is confined to the disc of the nearest centre, as that of DPRS is.
-
-    The law of the baseline, given that the place lies in the disc: uniform proposals in the disc, accepted by the
-    baseline's density over that at the person's own place, where it is largest. Noise for the whole region hardly
-    changes within a disc, so what comes out is nearly uniform in the disc, whichever the baseline and its epsilon.
-
-    Parameters
-    ----------
-    baseline : Mechanism
-        Calibrated to the whole region; a place is never less likely to be published as it is than as any other.
-    discs : DPRS
-        Whose intervals are fitted.
-    intervals : Intervals, optional
-        Fitted before.
-    """
-
-    frame = "square"
-
-    def __init__(
-        self,
-        *,
-        baseline: Mechanism,
-        discs: DPRS,
-        intervals: Intervals | None = None,
-        region: Region | str = "san-francisco",
-        seed: int | None = None,
-    ) -> None:
-        self.baseline, self.discs, self.intervals = baseline, discs, intervals
-        self.region, self.seed = region, seed
-
-    def fit(self, points: object, y: object = None, *, progress: Progress | None = None) -> Self:
-        """Build the intervals, unless they are given."""
-        if self.intervals is None:
-            self.intervals = self.discs.fit(points, y, progress=progress).intervals_
-        return self
-
-    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
-        """Propose for everybody at once, until everybody has a place; each try takes two blocks of a row."""
-        if self.intervals is None:
-            raise UsageError("fit the intervals first, or give intervals made before")
-        discs = self.intervals
-        own = nearest_centre_table(discs.centres, discs.region.half_extent_square)(x)
-        drawn, waiting = np.empty_like(x), np.arange(len(x))
-        for block in count(step=2):
-            if not len(waiting):
-                break
-            u = rows.uniforms(3, first_block=block, rows=waiting)
-            length, angle = np.sqrt(u[:, 0]) * discs.radii[own[waiting]], 2 * np.pi * u[:, 1]
-            t = discs.centres[own[waiting]] + length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
-            accepted = np.log1p(-u[:, 2]) <= self._log_odds(x[waiting], t)
-            drawn[waiting[accepted]] = t[accepted]
-            waiting = waiting[~accepted]
-        return drawn
-
-    def _log_odds(self, x: FloatArray, t: FloatArray) -> FloatArray:
-        """Log density of the baseline at t over that at x. What lies beyond the region counts as on its edge."""
-        half_extent = np.array(self.resolved_region.half_extent_square)
-        scale = 1.0 if self.baseline.frame == "square" else np.array(self.resolved_region.half_extent_m) / half_extent
-        x, t = x * scale, np.clip(t, -half_extent, half_extent) * scale
-        return self.baseline.log_density(x, t) - self.baseline.log_density(x, x)
-
-    def log_density(self, x: FloatArray, t: FloatArray) -> NoReturn:
-        """Have none: it is only drawn from."""
-        raise UsageError("a hypothesis about the paper's table is only drawn from")
-
-    @property
-    def guarantee(self) -> NoReturn:
-        """Promise nothing."""
-        raise UsageError("a hypothesis about the paper's table promises nothing")
-
-    def rescaled(self, factor: float) -> NoReturn:
-        """Have no scale of its own."""
-        raise UsageError("a hypothesis about the paper's table has no scale of its own")

@@ -17,7 +17,6 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.evaluation.movement import HOUR, HOUR_KINDS, MONTH, GpsError, Journeys, ShortArray, fixes, hour_kinds
 from nearveil.mechanisms.cell_steps import graph_of
-from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M
 from nearveil.nearby.publishing.keys import KEY_BYTES, NoiseKey, SecretKeys, keyed_bytes, new_keys
 from nearveil.nearby.publishing.protection import (
     LEAST_MARGIN_M,
@@ -26,30 +25,14 @@ from nearveil.nearby.publishing.protection import (
     PlaceGrid,
     Policy,
     Protection,
-    Schedule,
 )
 from nearveil.nearby.publishing.publisher import Publisher, Report
 from nearveil.nearby.stores.base import STEP_M, Computing, Held, NoisyLocation, Point, PublishedBatch, Standing, Writing
 from nearveil.nearby.stores.sqlite import SqliteStore
-from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray, IntArray, Progress
 
 # Some day in 2019 that begins a window of 30 days, and one of 720.
 _FIRST_DAY_S = 18_000 * 86_400.0
-
-
-# -- protections to compare ------------------------------------------------------------------------------------
-
-
-def noise_per_place(region: Region, noise_m: float = DEFAULT_NOISE_M) -> Protection:
-    """Return the policy of a service by default: hourly epochs, windows of 30 days."""
-    return Protection(region=region, noise_m=noise_m, schedule=Schedule(epoch=HOUR, window=MONTH))
-
-
-def fresh_noise(region: Region, noise_m: float = DEFAULT_NOISE_M) -> Protection:
-    """Return a bad practice: the same noise, drawn anew every hour, as if each hour were on its own."""
-    hourly = Schedule(epoch=HOUR, window=HOUR)
-    return Protection(region=region, policy=Policy.FRESH, noise_m=noise_m, schedule=hourly)
 
 
 # -- what is published of people who move ----------------------------------------------------------------------
@@ -226,7 +209,7 @@ class _Page:
 
     pending: NoisyLocation | None = None
     published: NoisyLocation | None = None
-    known: dict[bytes, Point | None] = field(default_factory=dict)
+    known: dict[bytes, Point] = field(default_factory=dict)
     window_of: dict[bytes, int] = field(default_factory=dict)
     charged: Counter[int] = field(default_factory=Counter)
     standing: Standing | None = None

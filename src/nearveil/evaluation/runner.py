@@ -24,7 +24,6 @@ import numpy as np
 import nearveil
 from nearveil.attacks.registry import attack_class
 from nearveil.errors import OutputError, UsageError
-from nearveil.evaluation.defences import Population, read_population
 from nearveil.evaluation.workers import map_in_processes
 from nearveil.io.datasets import Dataset
 from nearveil.plugins import code_digest
@@ -48,14 +47,11 @@ class Cell(ABC):
         The population, by name; `NOBODY` where none is needed.
     seed, run : int
         Of the whole report, and which repetition this is.
-    population : str
-        How the population is read: as stated, or by a hypothesis about the paper's Table 3.
     """
 
     dataset: str
     seed: int
     run: int
-    population: Population = "stated"
 
     @abstractmethod
     def measure(self, dataset: Dataset) -> dict[str, Any]:
@@ -234,7 +230,7 @@ class _Work:
     dataset: Dataset
 
     def do(self) -> dict[str, Any]:
-        return self.cell.measure(read_population(self.dataset, self.cell.population))
+        return self.cell.measure(self.dataset)
 
 
 def run_cells(

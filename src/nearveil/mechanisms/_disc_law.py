@@ -265,39 +265,6 @@ def _any_for_each(inside: BoolArray, shape: tuple[int, ...]) -> BoolArray:
 
 
 @kernel
-def expected_displacement(noise: int, x1: float, x2: float, scale: float, norm: int = 1) -> float:
-    """E |t - x| on the unit disc, in the L1 or L2 norm, in units of the radius."""
-    first, second = _folded(noise, x1, x2)
-    distance = math.hypot(x1, x2)
-    # Unit vector of the depth axis: an axis of the square for Laplace, the direction of x for Gaussian.
-    if noise == LAPLACE or distance == 0.0:
-        east, north, y1, y2 = 1.0, 0.0, abs(x1), abs(x2)
-    else:
-        east, north, y1, y2 = x1 / distance, x2 / distance, x1, x2
-    depths, weights = _depth_rule(noise, first, second, scale)
-    total = expected = 0.0
-    for w, weight in zip(depths, weights):  # noqa: B905 - numba
-        chord = half_chord(w)
-        centre = min(second, chord)
-        for v, piece in zip(*_rule(-chord, chord, centre, scale)):  # noqa: B905 - numba
-            mass = weight * piece * math.exp(_log_relative_to_peak(noise, w, v, first, second, scale))
-            d1 = (1.0 - w) * east - v * north - y1
-            d2 = (1.0 - w) * north + v * east - y2
-            total += mass
-            expected += mass * (abs(d1) + abs(d2) if norm == 1 else math.hypot(d1, d2))
-    return expected / total
-
-
-@kernel
-def _log_relative_to_peak(noise: int, w: float, v: float, first: float, second: float, scale: float) -> float:
-    """Return ln f - ln M at depth w and place v on the chord."""
-    if noise == LAPLACE:
-        return -(abs(1.0 - w - first) + abs(v - second) - nearest_l1_to_unit_disc(first, second)) / scale
-    inside = max(1.0 - first, 0.0)
-    return -(w * (w + 2.0 * (first - 1.0)) + inside * inside + v * v) / (2.0 * scale * scale)
-
-
-@kernel
 def _folded(noise: int, x1: float, x2: float) -> tuple[float, float]:
     """The two numbers by which the chord law knows x."""
     if noise == LAPLACE:
@@ -345,19 +312,6 @@ def _depth_rule(noise: int, first: float, second: float, scale: float) -> tuple[
     angles, weights = _composite(edges)
     # 1 - cos φ as 2 sin²(φ/2) keeps small depths exact.
     return 2.0 * np.sin(0.5 * angles) ** 2, weights * np.sin(angles)
-
-
-@kernel
-def _rule(low: float, high: float, centre: float, scale: float) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights on [low, high], concentrated around ``centre`` at the given scale."""
-    cuts = [low, high, centre]
-    reach = 0.5 * scale
-    while reach < high - low:
-        for v in (centre - reach, centre + reach):
-            if low < v < high:
-                cuts.append(v)
-        reach *= 2.0
-    return _composite(np.array(sorted(cuts)))
 
 
 @kernel

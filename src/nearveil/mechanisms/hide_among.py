@@ -16,7 +16,7 @@ import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.cell_steps import graph_of, steps_from
+from nearveil.mechanisms.cell_steps import graph_of
 from nearveil.mechanisms.cells import SOURCE_NAMES, Calibration, Cells
 from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan, build_private_cells, check_hide_among
 from nearveil.mechanisms.step_channel import (
@@ -195,11 +195,6 @@ class HideAmong(Mechanism):
         logs = self.channel.log_probability(sources, answers) - np.log(cells.areas)[answers]
         density: FloatArray = np.where(inside, logs, -np.inf)
         return density
-
-    def steps_between(self, first: FloatArray, second: FloatArray) -> float:
-        """Return the number of steps between two places of the square."""
-        source, target = self.current_cells.find(np.array([first, second], dtype=np.float64))
-        return float(steps_from(self.current_cells, int(source))[target])
 
     def rescaled(self, factor: float) -> Self:
         """Return a copy that publishes cells ``factor`` times as many steps away, cells and all."""

@@ -226,8 +226,7 @@ def _from_document(document: dict[str, Any]) -> Intervals:
         gamma=float(document["gamma"]),
         seeded=bool(document["seeded"]),
         unit=document["budget"]["unit"],
-        # Files of earlier versions do not say; their number was given.
-        sized_by_people=bool(document.get("sized_by_people", False)),
+        sized_by_people=bool(document["sized_by_people"]),
     )
     # Intervals from data that was never asked, or public ones that cost something, cannot be.
     if (intervals.method == "public") != (not intervals.answers):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nearveil.mechanisms._disc_law import NOISE_CODES, DiscDensities, expected_displacement, log_density
+from nearveil.mechanisms._disc_law import NOISE_CODES, DiscDensities, log_density
 from nearveil.mechanisms._disc_loss import DiscLoss, calibrated_disc_loss
 from nearveil.mechanisms._disc_sampler import ConfinedNoise, sample_discs
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter, l2_diameter
@@ -336,32 +336,6 @@ def losses_by_cell(intervals: Intervals, polygons: list[FloatArray], scale: floa
         return np.minimum(2 * across, 4 * math.sqrt(2) * intervals.radii) / scale
     across = np.array([l2_diameter(polygon) for polygon in polygons])
     return 2 * intervals.radii * across / scale**2
-
-
-# The paper's bounds on expected displacement (its Theorems 6 and 8), beside the exact expectation.
-
-
-def paper_displacement_bound(scale: float, noise: Noise = "laplace") -> float:
-    """Return the paper's bound on E|x' - x|₁ for the unit disc around the origin.
-
-    It holds for x in the disc. The paper states it for the whole square [-1, 1]², where it fails.
-
-    Examples
-    --------
-    >>> round(paper_displacement_bound(0.1), 3)
-    0.2
-    >>> round(exact_displacement((1.0, 1.0), 0.1), 3)  # a corner of the square
-    0.733
-    """
-    if noise == "laplace":
-        return 2 * (scale - 2 / math.expm1(2 / scale)) if 2 / scale < 700 else 2 * scale
-    mass = 0.5 * math.erf(math.sqrt(2) / scale)
-    return scale * math.sqrt(2 / math.pi) * -math.expm1(-2 / scale**2) / mass
-
-
-def exact_displacement(x: tuple[float, float], scale: float, noise: Noise = "laplace", *, norm: int = 1) -> float:
-    """Return E|x' - x| in the L1 (or L2) norm for the unit disc around the origin, by quadrature."""
-    return float(expected_displacement(NOISE_CODES[noise], float(x[0]), float(x[1]), float(scale), norm))
 
 
 # What the intervals add to a card: how small they are, and what they cost the people they were fitted on.

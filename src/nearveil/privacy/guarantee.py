@@ -251,9 +251,8 @@ def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
             also=tuple(guarantee_from_dict(statement) for statement in document.get("also", ())),
             notes=tuple(str(note) for note in document.get("notes", ())),
             certificate=certificate_from_dict(certificate) if certificate else None,
-            # Files of version 0.1 say both in one sentence.
-            promise=str(document.get("promise") or document["protects"]),
-            not_covered=str(document.get("not_covered", "")),
+            promise=str(document["promise"]),
+            not_covered=str(document["not_covered"]),
             **{name: str(document[name]) for name in ("title", "unit", "neighbours", "because")},
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):

@@ -1,18 +1,16 @@
 """Table 3: what the paper's mechanisms cost in utility, and what ZO-LIA still finds, at four epsilons.
 
-From top to bottom: a row, the readings under which the paper's numbers come out, the remarks, and the table itself.
+From top to bottom: a row, the remarks, and the table itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from nearveil.evaluation.attack_experiment import AttackRow, Mean, mean_over_runs
 from nearveil.evaluation.cells import AttackCell, UtilityCell
-from nearveil.evaluation.defences import Defence, Population, paper_defences
+from nearveil.evaluation.defences import Defence, paper_defences
 from nearveil.evaluation.experiments.scope import SHARE_NOTE, Results, Scope, span
 from nearveil.evaluation.paper_numbers import PaperDefence, paper_table3
 from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value, exact
@@ -26,29 +24,11 @@ _COLLUDERS: tuple[ColluderProtocol, ...] = ("exact", "published")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """How the paper is read: as it says, or by a hypothesis of ours, with the length of the list and the people."""
-
-    description: str = "as stated"
-    k: int = K
-    population: Population = "stated"
-
-    @property
-    def is_hypothesis(self) -> bool:
-        """Whether the paper does not say so."""
-        return self != AS_STATED
-
-
-AS_STATED = Reading()
-
-
-@dataclass(frozen=True, slots=True)
 class Line:
     """One row of the table, with the cells that it is measured by, run by run."""
 
     dataset: str
     defence: Defence
-    reading: Reading
     utility: tuple[UtilityCell, ...]
     attacks: dict[ColluderProtocol, tuple[AttackCell, ...]]
 
@@ -68,7 +48,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRow:
-    """One row of the table, or the mean of several, measured.
+    """One row of the table, measured.
 
     Attributes
     ----------
@@ -78,7 +58,6 @@ class MeasuredRow:
 
     dataset: str
     defence: Defence
-    reading: Reading
     recall: Mean
     ratio: Mean
     pooled_ratio: Mean
@@ -96,69 +75,46 @@ class MeasuredRow:
 
 def measure_line(scope: Scope, results: Results, line: Line) -> MeasuredRow:
     """Put the runs of one row together."""
-    return measure_lines(scope, results, [line])
-
-
-def measure_lines(scope: Scope, results: Results, lines: Sequence[Line]) -> MeasuredRow:
-    """Put the runs of several rows together that differ in epsilon only: means over both."""
-    first = lines[0]
 
     def mean(name: str) -> Mean:
-        values = [[float(results[cell][f"{name}@{first.reading.k}"]) for cell in line.utility] for line in lines]
-        return mean_over_runs([float(value) for value in np.mean(values, axis=0)])
+        return mean_over_runs([float(results[cell][f"{name}@{K}"]) for cell in line.utility])
 
-    attack = {}
-    for colluders, found in first.attacks.items():
-        runs = zip(*(line.attacks[colluders] for line in lines), strict=True)
-        attempts = [{"attempts": [one for cell in run for one in results[cell]["attempts"]]} for run in runs]
-        attack[colluders] = found[0].row(scope.datasets[first.dataset], attempts)
-    papers = [line.paper for line in lines if line.paper is not None]
     return MeasuredRow(
-        first.dataset,
-        first.defence,
-        first.reading,
+        line.dataset,
+        line.defence,
         mean("uniform recall"),
         mean("uniform ratio"),
         mean("uniform pooled ratio"),
         mean("users recall"),
         mean("users ratio"),
         mean("users pooled ratio"),
-        attack,
-        PaperDefence(*np.mean(papers, axis=0).tolist()) if papers else None,
+        {
+            colluders: found[0].row(scope.datasets[line.dataset], [results[cell] for cell in found])
+            for colluders, found in line.attacks.items()
+        },
+        line.paper,
     )
 
 
-def line_of(scope: Scope, dataset: str, defence: Defence, reading: Reading = AS_STATED) -> Line:
-    """Return one row to be measured; a hypothesis meets the attack of the paper's protocol alone."""
+def line_of(scope: Scope, dataset: str, defence: Defence) -> Line:
+    """Return one row to be measured."""
     utility = tuple(
-        UtilityCell(
-            dataset=dataset,
-            seed=scope.seed,
-            run=run,
-            population=reading.population,
-            defence=defence,
-            queries=scope.queries,
-        )
+        UtilityCell(dataset=dataset, seed=scope.seed, run=run, defence=defence, queries=scope.queries)
         for run in scope.each_run()
     )
-    colluders = _COLLUDERS[:1] if reading.is_hypothesis else _COLLUDERS
-    attacks = {each: _attack_cells(scope, dataset, defence, reading, each) for each in colluders}
-    return Line(dataset, defence, reading, utility, attacks)
+    return Line(dataset, defence, utility, {each: _attack_cells(scope, dataset, defence, each) for each in _COLLUDERS})
 
 
-def _attack_cells(
-    scope: Scope, dataset: str, defence: Defence, reading: Reading, colluders: ColluderProtocol
-) -> tuple[AttackCell, ...]:
+def _attack_cells(scope: Scope, dataset: str, defence: Defence, colluders: ColluderProtocol) -> tuple[AttackCell, ...]:
     return tuple(
         AttackCell(
             dataset=dataset,
             seed=scope.seed,
             run=run,
-            population=reading.population,
             defence=defence,
             attack="zo-lia",
             accounts=1,
-            k=reading.k,
+            k=K,
             instances=scope.instances,
             colluders=colluders,
         )
@@ -166,63 +122,18 @@ def _attack_cells(
     )
 
 
-# Table 3 under other readings: hypotheses of ours under which the paper's numbers come out, labelled as such.
-
-
-SYNTHETIC = ("gaussian", "beta")
-PAPER_BASELINES = ("SRR", "Square", "2D Laplace")
-CONFINED_GAMMA = 0.8
-"""The largest that intervals can have here."""
-
-_CENTRES = 900
-_LONGER_LISTS = f"k = 30, outermost people on the region's edges, {_CENTRES} centres"
-
-LONGER_LISTS = Reading(f"hypothesis: {_LONGER_LISTS}", 30, "min-max")
-FEWER_PEOPLE = Reading("hypothesis: 8,000 people", K, "8,000 people")
-CONFINED = Reading(f"hypothesis: noise confined to discs, gamma = {CONFINED_GAMMA:g}")
-CONFINED_SYNTHETIC = replace(LONGER_LISTS, description=f"{CONFINED.description}; {_LONGER_LISTS}")
-
-
-def hypothetical_lines(scope: Scope) -> list[Line]:
-    """Return the extra rows: three times the k / n for DPRS on the generated populations, and confined baselines.
-
-    None for a population that the paper has no numbers for.
-    """
-    return [
-        line
-        for dataset in scope.datasets
-        for epsilon in scope.epsilons
-        for line in _hypothesis_lines(scope, dataset, epsilon)
-        if line.paper is not None
-    ]
-
-
-def _hypothesis_lines(scope: Scope, dataset: str, epsilon: float) -> list[Line]:
-    dprs = next(one for one in paper_defences(epsilon) if one.label == "DPRS")
-    confined = [
-        replace(one, confined=True, gamma=CONFINED_GAMMA)
-        for one in paper_defences(epsilon)
-        if one.label in PAPER_BASELINES
-    ]
-    if dataset not in SYNTHETIC:
-        return [line_of(scope, dataset, one, CONFINED) for one in confined]
-    return [
-        line_of(scope, dataset, replace(dprs, centres=_CENTRES), LONGER_LISTS),
-        line_of(scope, dataset, dprs, FEWER_PEOPLE),
-        *(line_of(scope, dataset, replace(one, centres=_CENTRES), CONFINED_SYNTHETIC) for one in confined),
-    ]
-
-
-# What Table 3 shows: where it agrees with the paper, where it does not, and under what reading it would.
+# What Table 3 shows: where it agrees with the paper, and where it does not.
 
 
 REAL = ("brightkite", "gowalla")
+SYNTHETIC = ("gaussian", "beta")
+PAPER_BASELINES = ("SRR", "Square", "2D Laplace")
 # What a faithful reproduction should give for DPRS; where it does not, the remarks say so.
 MOST_ACC, LEAST_DIST_KM, MOST_DIST_KM, MOST_RECALL_GAP = 0.05, 0.4, 1.0, 0.10
 
 
-def table3_remarks(rows: Sequence[MeasuredRow], readings: Sequence[MeasuredRow]) -> tuple[str, ...]:
-    """Say what came out, and every difference from the paper; ``readings`` are means over epsilon."""
+def table3_remarks(rows: Sequence[MeasuredRow]) -> tuple[str, ...]:
+    """Say what came out, and every difference from the paper."""
     own = [row for row in rows if row.defence.region == "paper"]
     dprs = [row for row in own if row.defence.label == "DPRS"]
     lower = all(row.users_recall.value < row.recall.value for row in dprs)
@@ -233,9 +144,7 @@ def table3_remarks(rows: Sequence[MeasuredRow], readings: Sequence[MeasuredRow])
     )
     return (
         *_dprs_remarks(dprs),
-        *_reading_remarks(readings),
         *_baseline_remarks(own),
-        *_confined_remarks(readings),
         "Queries from where people are, which is what a nearby service sees, give DPRS a recall of "
         f"{span([row.users_recall.value for row in dprs])}{why}.",
         "A mean with an interval of 0 was the same in every run, which does not say that it must be.",
@@ -262,47 +171,6 @@ def _dprs_remarks(dprs: Sequence[MeasuredRow]) -> list[str]:
     return found
 
 
-def _reading_remarks(readings: Sequence[MeasuredRow]) -> list[str]:
-    """The ratio on the real populations, and what fits on the generated ones."""
-    dprs = [row for row in readings if row.defence.label == "DPRS" and row.paper]
-    real = [row for row in dprs if row.dataset in REAL]
-    found = []
-    if real:
-        means = "; ".join(
-            f"{row.dataset} {row.pooled_ratio.value:.3f} pooled over queries, {row.ratio.value:.3f} as the mean of the "
-            f"queries' own, the paper {row.paper.ratio:.3f}"
-            for row in real
-            if row.paper
-        )
-        found.append(f"DPRS, distance ratio, mean over epsilon: {means}. The paper's is the pooled one.")
-    generated = [row for row in dprs if row.dataset in SYNTHETIC]
-    for reading in dict.fromkeys(row.reading for row in generated):
-        means = "; ".join(_beside(row, row.paper) for row in generated if row.reading == reading and row.paper)
-        found.append(f"DPRS, {reading.description}, means over epsilon: {means}.")
-    gaps = {
-        is_guess: [
-            abs(row.recall.value - row.paper.recall)
-            for row in generated
-            if row.paper and row.reading.is_hypothesis == is_guess
-        ]
-        for is_guess in (False, True)
-    }
-    if all(gaps.values()) and max(gaps[True]) < min(gaps[False]):
-        found.append(
-            "On the generated populations about three times the stated k / n comes nearer to the paper's recall than "
-            "the stated settings, everywhere. We suspect a longer list or fewer people than stated, and cannot show it."
-        )
-    return found
-
-
-def _beside(row: MeasuredRow, paper: PaperDefence) -> str:
-    return (
-        f"{row.dataset} recall {row.recall.value:.3f} (paper {paper.recall:.3f}), pooled ratio "
-        f"{row.pooled_ratio.value:.3f} ({paper.ratio:.3f}), Dist {row.dist_km('exact').value:.2f} km "
-        f"({paper.dist_km:.2f})"
-    )
-
-
 def _all_or(rows: Sequence[MeasuredRow], holds: Callable[[MeasuredRow], bool]) -> str:
     count = sum(holds(row) for row in rows)
     return "everywhere" if count == len(rows) else f"in {count} of {len(rows)} cells"
@@ -324,33 +192,10 @@ def _baseline_remarks(rows: Sequence[MeasuredRow]) -> list[str]:
     return found
 
 
-def _confined_remarks(readings: Sequence[MeasuredRow]) -> list[str]:
-    """What the baselines would be if their noise stayed in discs."""
-    confined = [row for row in readings if row.defence.confined and row.paper]
-    if not confined:
-        return []
-    means = []
-    for label in PAPER_BASELINES:
-        own = [(row, row.paper) for row in confined if row.defence.label == label and row.paper]
-        means.append(
-            f"{label} recall {span([row.recall.value for row, _ in own])} (paper {span([p.recall for _, p in own])}), "
-            f"pooled ratio {span([row.pooled_ratio.value for row, _ in own])} ({span([p.ratio for _, p in own])}), "
-            f"Dist {span([row.dist_km('exact').value for row, _ in own], '.2f')} km "
-            f"({span([p.dist_km for _, p in own], '.2f')})"
-        )
-    return [
-        "The baselines come near the paper's recall if their noise for the whole region is confined to discs like "
-        f"those of DPRS, a hypothesis of ours; means over epsilon by population: {'; '.join(means)}. That is another "
-        "mechanism, nearly uniform in the disc where the noise is wider than that, and even then recall, ratio and "
-        "Dist do not fit together."
-    ]
-
-
 # Table 3: what the defences cost in utility and what ZO-LIA still finds, the paper's mechanisms at four epsilons.
 
 
 NAME = "table3"
-READINGS = "table3-readings"
 TITLE = "Table 3: the defences, utility and attack side by side"
 
 _BESIDE_THE_PAPER = (
@@ -361,7 +206,7 @@ _BESIDE_THE_PAPER = (
     Column("Dist (km)", "ZO-LIA, exact accounts"), Column("paper Dist (km)", "ZO-LIA, exact accounts"),
 )  # fmt: skip
 _COLUMNS = (
-    Column("dataset"), Column("epsilon", form="g"), Column("mechanism"), Column("reading"), Column("region"),
+    Column("dataset"), Column("epsilon", form="g"), Column("mechanism"), Column("region"),
     *_BESIDE_THE_PAPER,
     Column("Acc, published", "ZO-LIA, published accounts"),
     Column("Dist (km), published", "ZO-LIA, published accounts"),
@@ -371,22 +216,18 @@ _COLUMNS = (
 
 
 def cells(scope: Scope) -> list[Cell]:
-    """Utility and attacks for every dataset, epsilon, mechanism, region and run, and for every hypothesis."""
-    return [cell for line in (*_lines(scope), *_hypothetical(scope)) for cell in line.cells()]
+    """Utility and attacks for every dataset, epsilon, mechanism, region and run."""
+    return [cell for line in _lines(scope) for cell in line.cells()]
 
 
 def outcome(scope: Scope, results: Results) -> ExperimentResult:
     """Put the mechanisms side by side."""
     rows = measured(scope, results)
-    guesses = [measure_line(scope, results, line) for line in _hypothetical(scope)]
-    readings = _over_epsilon(scope, results)
     protocol = (
         f"Recall and ratio: {QUERY_TEXT['uniform']}, and {QUERY_TEXT['users']}, {scope.queries:,} each. Region: "
         f"{REGION_TEXT['paper']}, or {REGION_TEXT['isotropic']}. Attack: {scope.instances} people a run, "
         f"k = {K}, {COLLUDER_TEXT['exact']} or {COLLUDER_TEXT['published']}. {scope.description}. {SHARE_NOTE} "
-        "800 centres. Rows that begin with 'hypothesis' are guesses of ours that the paper does not state, with their "
-        "own k, people and "
-        f"centres.{' They are left out of a quick look.' if scope.quick else ''}"
+        "800 centres."
     )
     tables = [
         Table(
@@ -396,37 +237,22 @@ def outcome(scope: Scope, results: Results) -> ExperimentResult:
             "listed; pooled: of sums over all queries, which is what the paper's numbers are; per query: the mean of "
             "all queries' own.",
             _COLUMNS,
-            tuple(_cells(row) for row in (*rows, *guesses)),
+            tuple(_cells(row) for row in rows),
             protocol,
         )
     ]
-    if readings:
-        tables.append(
-            Table(
-                READINGS,
-                "Under what reading the paper's numbers come out: means over epsilon, the paper's beside ours. As "
-                "stated: with its settings, each baseline calibrated by its own definition. Hypotheses: guesses of "
-                "ours.",
-                (Column("dataset"), Column("mechanism"), Column("reading"), *_BESIDE_THE_PAPER),
-                tuple(
-                    (row.dataset, row.defence.label, row.reading.description, *_beside_the_paper(row))
-                    for row in readings
-                ),
-                protocol,
-            )
-        )
     return ExperimentResult(
         NAME,
         TITLE,
         "Does DPRS keep lists useful while ZO-LIA fails, and does it do so better than the others at equal epsilon?",
         tuple(tables),
         (_chart(scope, rows),),
-        table3_remarks(rows, readings),
+        table3_remarks(rows),
     )
 
 
 def measured(scope: Scope, results: Results) -> list[MeasuredRow]:
-    """Return every row of the table that reads the paper as stated."""
+    """Return every row of the table."""
     return [measure_line(scope, results, line) for line in _lines(scope)]
 
 
@@ -441,24 +267,10 @@ def _lines(scope: Scope) -> list[Line]:
     ]
 
 
-def _hypothetical(scope: Scope) -> list[Line]:
-    return [] if scope.quick else hypothetical_lines(scope)
-
-
-def _over_epsilon(scope: Scope, results: Results) -> list[MeasuredRow]:
-    """Every population, mechanism and reading that the paper has numbers for, in the order of the table."""
-    found: dict[tuple[str, str], dict[str, list[Line]]] = {}
-    for line in (*_lines(scope), *_hypothetical(scope)):
-        if line.paper is not None:
-            readings = found.setdefault((line.dataset, line.defence.label), {})
-            readings.setdefault(line.reading.description, []).append(line)
-    return [measure_lines(scope, results, lines) for readings in found.values() for lines in readings.values()]
-
-
 def _cells(row: MeasuredRow) -> tuple[Value, ...]:
     published = row.attack.get("published")
     return (
-        row.dataset, row.defence.epsilon, row.defence.label, row.reading.description, row.defence.region,
+        row.dataset, row.defence.epsilon, row.defence.label, row.defence.region,
         *_beside_the_paper(row),
         *((None, None) if published is None else (published.score.acc, row.dist_km("published"))),
         row.users_recall, row.users_pooled_ratio, row.users_ratio,
