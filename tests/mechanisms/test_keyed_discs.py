@@ -1,13 +1,10 @@
 """Rows draw for themselves: whatever their company, as NumPy has it, with the law that other routes have."""
 
-from unittest.mock import patch
-
 import numpy as np
 import pytest
 from scipy import stats
 from tests.mechanisms import discs_by_generator, discs_in_numpy
 
-from nearveil.mechanisms import _disc_sampler
 from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE
 from nearveil.mechanisms._disc_sampler import sample_discs
 from nearveil.randomness import NumberedRows, new_stream_key
@@ -76,14 +73,3 @@ def test_the_law_is_that_of_other_routes(noise: int, scale: float, x1: float) ->
     assert _p_value(noise, scale, scale, x1) > 1e-6
     assert _p_value(noise, scale, 1.3 * scale, x1) < 1e-6
     assert _p_value(noise, scale, 0.7 * scale, x1) < 1e-6
-
-
-@pytest.mark.parametrize(("noise", "scale"), CASES)
-@pytest.mark.parametrize("first", [0, 5, 2**40 + 3])
-def test_blocks_made_on_the_spot_are_those_of_the_keystream(noise: int, scale: float, first: int) -> None:
-    """Where the processor has instructions for AES; elsewhere both are the same."""
-    x, disc = people(5_003, reach=1.3)
-    rows = NumberedRows(new_stream_key(), first, len(x))
-    on_the_spot = draw(noise, scale, x, disc, rows)
-    with patch.object(_disc_sampler, "HAS_AES", False):
-        assert np.array_equal(on_the_spot, draw(noise, scale, x, disc, rows))
