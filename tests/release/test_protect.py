@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import pickle
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -35,7 +37,10 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Ledger
 from nearveil.privacy.ledger.budget import OverspentError
+from nearveil.release import publishing
 from nearveil.types import FloatArray
+from tests.release.conftest import Batches, write_table
+from tests.release.conftest import table_of as table_of_places
 
 KINDS = ["arrow", "pandas", "polars", "geopandas"]
 
@@ -373,3 +378,31 @@ def test_true_figures_are_not_among_what_travels(people_csv: Path, tmp_path: Pat
     assert "displacement" not in repr(result)
     assert not {"clipped", "displacement_m", "displacement"} & result.to_dict().keys()
     assert result.true_figures.to_dict()["displacement_m"]["mean"] > 0
+
+
+def test_a_seed_repeats_a_file_of_many_batches_whichever_thread_comes_first(
+    city: FloatArray, tmp_path: Path, batches_of: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches_of(50)
+    source = write_table(table_of_places(city[:1000]), tmp_path / "in.csv")
+    protect_file(source, tmp_path / "first.csv", PlanarLaplace(seed=1))
+
+    def last_comes_first(work: Callable[[Any], Any], items: Iterator[Any]) -> Iterator[Any]:
+        return reversed([work(item) for item in reversed(list(items))])
+
+    monkeypatch.setattr(publishing, "mapped_in_order", last_comes_first)
+    protect_file(source, tmp_path / "second.csv", PlanarLaplace(seed=1))
+    assert (tmp_path / "first.csv").read_bytes() == (tmp_path / "second.csv").read_bytes()
+
+
+def test_a_region_in_a_file_is_read_once(city: FloatArray, tmp_path: Path) -> None:
+    """It may change, or go, while people are moved; all of them are to be moved within one region."""
+    area = tmp_path / "area.geojson"
+    corners = [[-122.6, 37.5], [-122.3, 37.5], [-122.3, 37.9], [-122.6, 37.9], [-122.6, 37.5]]
+    area.write_text(json.dumps({"type": "Polygon", "coordinates": [corners]}))
+    mechanism = PlanarLaplace(region=str(area))
+    box = mechanism.resolved_region
+    area.unlink()
+    inside = city[box.contains(city)]
+    assert box.contains(mechanism.perturb(inside)).all()
+    assert copy.copy(mechanism).resolved_region == box

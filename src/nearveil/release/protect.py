@@ -20,7 +20,7 @@ from nearveil.io.bad_rows import check_bad_rows_file
 from nearveil.io.columns import person_columns
 from nearveil.io.files import check_people_output, open_people, people_writer
 from nearveil.io.input_file import is_standard
-from nearveil.io.people import PeopleStream, ReadOptions, errors_in_python, in_python
+from nearveil.io.people import PeopleStream, ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
@@ -225,8 +225,7 @@ def protect_file(
     stream = open_people(source, read, region=mechanism.resolved_region)
     fitted_here = mechanism.is_to_be_fitted
     ids = _fit(mechanism, stream, read, ledger, bar) if fitted_here else None
-    keep_ids = ledger is not None and ids is None
-    watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row, keep_ids=keep_ids)
+    watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row)
     folder = Path(tempfile.gettempdir()) if is_standard(output) else output.resolve().parent
     shuffle = None if keep_order else RowShuffle(folder, mechanism.seed)
     steps = None if stream.rows is None else stream.rows * (1 if keep_order else 2)
@@ -264,7 +263,7 @@ def protect_file(
     )
 
 
-@errors_in_python()
+@without_context()
 def protect_frame(
     frame: Frame,
     mechanism: Mechanism | None = None,
@@ -321,7 +320,7 @@ def protect_frame(
         *_unseen_persons(read),
         *published.warnings,
     ):
-        warnings.warn(in_python(warning), stacklevel=2)
+        warnings.warn(warning, stacklevel=2)
     same_kind: Frame = kind.published()
     return same_kind
 
@@ -336,12 +335,13 @@ def file_metadata(mechanism: Mechanism) -> dict[str, Any]:
 
 
 def _in_region(mechanism: Mechanism | None, region: Region | str | None) -> Mechanism:
+    # Read once, if it is a file.
+    box = None if region is None else as_region(region)
     if mechanism is None:
-        return PlanarLaplace() if region is None else PlanarLaplace(region=region)
+        return PlanarLaplace() if box is None else PlanarLaplace(region=box)
     check_mechanism(mechanism)
     # Of the mechanism that is given, the caller can read what the fit cost.
-    in_place = region is None or as_region(region) == mechanism.resolved_region
-    return mechanism if in_place else mechanism.with_params(region=region)
+    return mechanism if box is None or box == mechanism.resolved_region else mechanism.with_params(region=box)
 
 
 def _fit(
@@ -350,11 +350,11 @@ def _fit(
     """Fit the mechanism on everybody; return their ids if there is a ledger to charge them in."""
     watch, ids = None, None
     if ledger is not None:
-        watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row, keep_ids=True)
+        watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row)
     with bar("reading people", stream.rows) as advance:
         answers = PlacesInStream(stream, mechanism.resolved_region, watch, clip=read.clip, progress=advance)
     if watch is not None:
-        watch.finish(stream)
+        watch.finish()
         ids = checked_ids(watch.people_by_id(), str(read.person))
 
     def fit() -> None:
@@ -373,7 +373,7 @@ def _unseen_persons(read: ReadOptions) -> tuple[str, ...]:
         return ()
     return tuple(
         f"column {name!r} looks like a person's id and was left out unread; if a person has several rows, their losses "
-        "add up: say so with --per-row"
+        "add up: say so with per_row=True"
         for name in person_columns(read.drop)
     )
 
