@@ -35,6 +35,7 @@ ENV PATH=/opt/nearveil/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     NUMBA_CPU_NAME=generic \
+    NUMBA_CACHE_LOCATOR_CLASSES=nearveil.kernels.ReadOnlyCacheLocator \
     NEARVEIL_HOST=0.0.0.0 \
     NEARVEIL_STORE=/data/nearveil.db \
     NEARVEIL_OPEN_PROBES=true

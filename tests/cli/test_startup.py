@@ -15,7 +15,7 @@ import typer
 import nearveil
 from nearveil.cli.main import VERBS, name_of
 
-NOT_FOR_PROTECT = ("scipy.spatial", "scipy.linalg", "matplotlib", "fastapi", "plotly", "httpx", "psycopg")
+NOT_FOR_PROTECT = ("scipy.spatial", "matplotlib", "fastapi", "plotly", "httpx", "psycopg")
 HEAVY = ("numba", "scipy", "pyarrow", "matplotlib", "fastapi", "pyproj", "numpy")
 
 
