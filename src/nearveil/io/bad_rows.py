@@ -19,6 +19,7 @@ import numpy as np
 
 from nearveil.errors import BadRowError, DataError, UsageError
 from nearveil.io.atomic import check_output, replacing
+from nearveil.io.input_file import is_standard
 from nearveil.io.people import People, PeopleStream
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray, IntArray
@@ -184,12 +185,14 @@ def _wrong_number(name: str, value: Any, most: float) -> str:
     return f"{name} is not between -{most:.0f} and {most:.0f}" if abs(number) > most else ""
 
 
-def check_bad_rows_file(bad: Path, source: str, output: str) -> None:
+def check_bad_rows_file(bad: Path, source: Path, output: Path) -> None:
     """Refuse a file of bad rows that would be published, or would replace what is read."""
-    if bad.resolve() in (Path(source).resolve(), Path(output).resolve()):
+    if bad.resolve() in (source.resolve(), output.resolve()):
         raise UsageError("--skip-bad names the INPUT or the OUTPUT; name a file of its own, which holds true locations")
+    if is_standard(output):
+        return
     # A folder that is published holds no true locations. Where the input is, there are some already.
-    folder, beside = bad.resolve().parent, [Path(path).resolve().parent for path in (output, source)]
+    folder, beside = bad.resolve().parent, [path.resolve().parent for path in (output, source)]
     is_below = folder.is_relative_to(beside[0]) and not beside[1].is_relative_to(beside[0])
     if is_below or (folder == beside[0] and folder != beside[1]):
         raise UsageError(

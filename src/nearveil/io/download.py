@@ -138,7 +138,8 @@ def _download(url: str, part: Path, path: Path, timeout_s: float, progress: Byte
     try:
         get(url, str(part), None)
     except requests.HTTPError as error:
-        reason = f"{host} does not give {path.name} (it answers {error.response.status_code})"
+        status = "nothing" if error.response is None else error.response.status_code
+        reason = f"{host} does not give {path.name} (it answers {status})"
     except requests.ConnectionError:
         reason = f"{host} cannot be reached"
     except requests.RequestException as error:
