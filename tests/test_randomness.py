@@ -1,10 +1,12 @@
 import pickle
-import secrets
+from collections import Counter
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from randomgen import AESCounter
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES128
+from cryptography.hazmat.primitives.ciphers.modes import ECB
+from scipy.stats import chi2
 
 from nearveil import Region, build_grid_intervals
 from nearveil.errors import UsageError
@@ -12,36 +14,55 @@ from nearveil.randomness import as_randomness, secure_generator, secure_randomne
 from nearveil.types import FloatArray
 
 
-def test_secure_keystream_is_aes_in_counter_mode() -> None:
-    """What we draw from equals OpenSSL's AES-128 of 0, 1, 2, … under the same key."""
-    key = secrets.randbits(128)
-    drawn = AESCounter(key=key, counter=0).random_raw(2000)
-    openssl = Cipher(algorithms.AES(key.to_bytes(16, "little")), modes.ECB()).encryptor()  # noqa: S305
-    counters = b"".join(block.to_bytes(16, "little") for block in range(1000))
-    assert (drawn == np.frombuffer(openssl.update(counters), dtype="<u8")).all()
+def test_secure_numbers_are_aes_in_counter_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What we draw equals OpenSSL's AES-128 of 0, 1, 2, … under the same key, however it is cut."""
+    key = bytes(range(16))
+    monkeypatch.setattr("secrets.token_bytes", lambda size: key[:size])
+    generator = secure_generator()
+    drawn = np.concatenate([generator.random(3), generator.random((20, 7)).ravel(), [generator.random()]])
+    counters = b"".join(block.to_bytes(16, "big") for block in range(72))
+    words = np.frombuffer(Cipher(AES128(key), ECB()).encryptor().update(counters), dtype=np.uint64)  # noqa: S305
+    assert (drawn == (words[:144] >> np.uint64(11)) * 2.0**-53).all()
 
 
-def test_secure_generators_use_that_and_fresh_keys() -> None:
+def test_secure_generators_have_fresh_keys_also_as_copies() -> None:
     first, second = secure_generator(), secure_generator()
-    assert isinstance(first.bit_generator, AESCounter)
     assert (first.random(8) != second.random(8)).any()
+    copied = pickle.loads(pickle.dumps(first))  # noqa: S301
+    assert type(copied) is type(first)
+    assert (copied.random(8) != first.random(8)).any()
     assert not secure_randomness().seeded
-    children = secure_randomness().spawn(3)
-    assert len({child.random() for child in children}) == 3
-    assert all(isinstance(child.bit_generator, AESCounter) for child in children)
-    assert len({id(child.bit_generator) for child in children}) == 3
 
 
-def test_keys_have_128_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_have_128_bits_of_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def spy(bits: int) -> int:
-        asked.append(bits)
-        return 7
+    def spy(size: int) -> bytes:
+        asked.append(size)
+        return bytes(size)
 
-    monkeypatch.setattr("secrets.randbits", spy)
+    monkeypatch.setattr("secrets.token_bytes", spy)
     secure_generator()
-    assert asked == [128]
+    assert asked == [16]
+
+
+@pytest.mark.statistical
+def test_secure_permutations_are_alike() -> None:
+    """All 24 of four; a chi-squared test at level 1e-6. Rows of arrays are put in order likewise."""
+    generator = secure_generator()
+    counts = Counter(tuple(generator.permutation(4).tolist()) for _ in range(4800))
+    assert sum((count - 200) ** 2 / 200 for count in counts.values()) + 200 * (24 - len(counts)) < chi2.isf(1e-6, 23)
+    rows = np.arange(10).reshape(5, 2)
+    assert sorted(generator.permutation(rows).tolist()) == rows.tolist()
+
+
+def test_laws_that_could_be_predicted_are_refused() -> None:
+    """NumPy's own would draw from the generator below, which is none for secrets."""
+    generator = secure_generator()
+    for name in ("normal", "integers", "choice", "shuffle", "multinomial", "standard_exponential", "spawn"):
+        with pytest.raises(UsageError, match=name):
+            getattr(generator, name)(3)
+    assert (np.abs(generator.uniform(-2, 3, (50, 2)) - 0.5) <= 2.5).all()
 
 
 def test_streams_are_apart_from_a_plain_generator_of_the_same_seed() -> None:
@@ -52,8 +73,9 @@ def test_seeds_repeat_and_streams_differ() -> None:
     assert seeded_randomness(5).generator.random() == seeded_randomness(5).generator.random()
     assert seeded_randomness(5).generator.random() != seeded_randomness(6).generator.random()
     assert seeded_randomness(5).generator.random() != seeded_randomness(5, stream=9).generator.random()
-    first, second = (seeded_randomness(5).spawn(2) for _ in range(2))
-    assert [child.random() for child in first] == [child.random() for child in second]
+    parts = [seeded_randomness(5, 9, *part).generator.random() for part in ((), (0,), (1,), (0, 1), (0, 1))]
+    assert len(set(parts)) == 4
+    assert parts[3] == parts[4]
 
 
 def test_what_comes_from_a_seed_says_so() -> None:

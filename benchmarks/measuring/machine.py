@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 PACKAGES = (
-    "nearveil", "numpy", "numba", "llvmlite", "scipy", "scikit-learn", "pyarrow", "polars", "cryptography", "randomgen",
+    "nearveil", "numpy", "numba", "llvmlite", "scipy", "scikit-learn", "pyarrow", "polars", "cryptography",
     "psycopg",
 )  # fmt: skip
 PROGRAMS = {"gcc": "--version", "redis-server": "--version", "postgres": "--version"}

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import math
-import platform
 import secrets
+import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES128
 from cryptography.hazmat.primitives.ciphers.modes import CTR, ECB
-from llvmlite.binding import get_host_cpu_features
-from numba import config
-from randomgen import AESCounter
 
 from nearveil.errors import UsageError
 from nearveil.types import FloatArray, IntArray, WordArray
+
+KEY_BYTES = 16
+BLOCK_BYTES = 16
+_UNIT = 2.0**-53
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +33,66 @@ class Randomness:
     generator: np.random.Generator
     seeded: bool
 
-    def spawn(self, count: int) -> list[np.random.Generator]:
-        """Return independent generators of the same kind, for work in parallel."""
-        if not self.seeded:
-            return [secure_generator() for _ in range(count)]
-        seeds = self.generator.integers(2**63, size=(count, 4))
-        return [np.random.default_rng(seed) for seed in seeds]
+
+class SecureGenerator(np.random.Generator):
+    """Draws from AES-128 in counter mode under a fresh random key, on any thread.
+
+    It draws uniform numbers, bytes and permutations. NumPy's other laws are refused: they would draw from a generator
+    that can be predicted.
+    """
+
+    def __init__(self) -> None:
+        # NumPy wants one; nothing is drawn from it.
+        super().__init__(np.random.PCG64())
+        self._stream = Cipher(AES128(secrets.token_bytes(KEY_BYTES)), CTR(bytes(BLOCK_BYTES))).encryptor()
+        self._drawing = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[SecureGenerator], tuple[()]]:
+        """Let a copy, or another process, draw under a key of its own."""
+        return SecureGenerator, ()
+
+    def bytes(self, length: int) -> bytes:
+        """Return random bytes."""
+        with self._drawing:
+            return self._stream.update(bytes(length))
+
+    def random(self, size: Any = None, dtype: Any = np.float64, out: None = None) -> Any:
+        """Return numbers of 53 bits in [0, 1)."""
+        if dtype is not np.float64 or out is not None:
+            raise UsageError("secure randomness draws new arrays of 64-bit numbers; leave dtype= and out= out")
+        numbers = (self._words(math.prod(np.atleast_1d(1 if size is None else size))) >> np.uint64(11)) * _UNIT
+        return float(numbers[0]) if size is None else numbers.reshape(size)
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+        """Return numbers between two others."""
+        return low + (np.subtract(high, low)) * self.random(size)
+
+    def permutation(self, x: Any, axis: int = 0) -> Any:
+        """Return the numbers below ``x``, or the rows of an array, in a random order."""
+        count = x if isinstance(x, int | np.integer) else len(x)
+        # Ties have a chance of 2⁻⁶⁴ for each pair.
+        order = np.argsort(self._words(count))
+        return order if isinstance(x, int | np.integer) else np.take(x, order, axis=axis)
+
+    def _words(self, count: int) -> WordArray:
+        return np.frombuffer(self.bytes(8 * int(count)), dtype=np.uint64)
 
 
-def secure_generator() -> np.random.Generator:
-    """Return a NumPy generator that draws from AES-128 in counter mode under a fresh random key."""
-    return np.random.Generator(AESCounter(key=secrets.randbits(128), counter=0))
+def _refused(name: str) -> Any:
+    def method(*_: object, **__: object) -> NoReturn:
+        raise UsageError(f"secure randomness does not draw by {name}; use random, uniform, permutation or bytes")
+
+    return method
+
+
+for _name in dir(np.random.Generator):
+    if not _name.startswith("_") and _name not in vars(SecureGenerator):
+        setattr(SecureGenerator, _name, _refused(_name))
+
+
+def secure_generator() -> SecureGenerator:
+    """Return a generator of secure randomness, under a fresh key."""
+    return SecureGenerator()
 
 
 def secure_randomness() -> Randomness:
@@ -61,13 +111,13 @@ FIT_STREAM = 2
 ORDER_STREAM = 3
 
 
-def seeded_randomness(seed: int, stream: int = RELEASE_STREAM) -> Randomness:
+def seeded_randomness(seed: int, stream: int = RELEASE_STREAM, *part: int) -> Randomness:
     """Return randomness that the same seed repeats: for experiments and tests, never for real people.
 
-    Different streams of one seed are independent of each other.
+    Different streams of one seed are independent of each other, and so are the parts of a stream.
     """
     # A spawn key keeps the stream apart from a plain generator of the same seed, which the caller may use as well.
-    sequence = np.random.SeedSequence(_checked_seed(seed), spawn_key=(stream,))
+    sequence = np.random.SeedSequence(_checked_seed(seed), spawn_key=(stream, *part))
     return Randomness(np.random.default_rng(sequence), seeded=True)
 
 
@@ -100,10 +150,7 @@ def as_randomness(source: Randomness | np.random.Generator | int | None) -> Rand
 # be cut and repeated at will, and a task that Spark runs twice draws nothing twice.
 
 
-KEY_BYTES = 16
-BLOCK_BYTES = 16
 _WORDS_PER_BLOCK = 2
-_UNIT = 2.0**-53
 
 
 def new_stream_key() -> bytes:
@@ -174,11 +221,6 @@ class NumberedRows(RowKeystream):
 
     def __len__(self) -> int:
         return self.count
-
-    @property
-    def key_words(self) -> WordArray:
-        """The key, for compiled code that makes blocks itself."""
-        return np.frombuffer(self.key, dtype=np.uint64)
 
     def blocks(self, number: int, rows: IntArray | None = None) -> WordArray:
         """Return block ``number`` of these rows, or of all."""
@@ -272,97 +314,3 @@ def exponential_from_uniforms(u: FloatArray) -> FloatArray:
     near = 1.0 - u[..., 0]
     tail: FloatArray = np.where(near < _TAIL, math.log(_TAIL) + np.log1p(-u[..., 1]), np.log(near))
     return -tail
-
-
-# Blocks of a keystream of rows within compiled code, by the processor's own AES instructions.
-#
-# The blocks are those of `NumberedRows`, made where they are used: nothing is written to memory, and no
-# call leaves the compiled code. Only for processors that have the instructions (x86-64 with AES); `HAS_AES` says so.
-
-
-AT_ONCE = 8
-"""Blocks that are made side by side: one alone would wait for each of its rounds."""
-ROUND_KEY_WORDS = 22
-
-_ROUND_CONSTANTS = (1, 2, 4, 8, 16, 32, 64, 128, 27, 54)
-
-
-def _has_aes() -> bool:
-    # With compilation switched off there is nothing that could use the instructions.
-    if config.DISABLE_JIT or platform.machine() not in {"x86_64", "AMD64"}:  # type: ignore[attr-defined]
-        return False
-    return bool(get_host_cpu_features().get("aes"))
-
-
-HAS_AES = _has_aes()
-
-if HAS_AES:
-    from llvmlite import ir
-    from numba import types
-    from numba.core import cgutils
-    from numba.extending import intrinsic
-
-    _WORD = ir.IntType(64)
-    _BLOCK = ir.VectorType(_WORD, 2)
-    _QUARTERS = ir.VectorType(ir.IntType(32), 4)
-
-    def _number(value: int, bits: int = 32) -> Any:
-        return ir.Constant(ir.IntType(bits), value)
-
-    def _blocks(context: Any, builder: Any, kind: Any, array: Any) -> Any:
-        """Return a pointer to an array's words as blocks."""
-        return builder.bitcast(context.make_array(kind)(context, builder, array).data, _BLOCK.as_pointer())
-
-    def _instruction(builder: Any, name: str, *arguments: Any) -> Any:
-        kind = ir.FunctionType(_BLOCK, [argument.type for argument in arguments])
-        declare: Any = cgutils.get_or_insert_function
-        return builder.call(declare(builder.module, kind, f"llvm.x86.aesni.{name}"), list(arguments))
-
-    def _expand_key(_: Any, key: Any, round_keys: Any) -> Any:
-        """Write the round keys of a key of two words, `ROUND_KEY_WORDS` words."""
-
-        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            source, target = (_blocks(context, builder, *pair) for pair in zip(signature.args, arguments, strict=True))
-            now = builder.load(source, align=8)
-            builder.store(now, target, align=8)
-            for place, constant in enumerate(_ROUND_CONSTANTS, 1):
-                helped = _instruction(builder, "aeskeygenassist", now, _number(constant, 8))
-                word = builder.extract_element(builder.bitcast(helped, _QUARTERS), _number(3))
-                quarters, following = builder.bitcast(now, _QUARTERS), ir.Constant(_QUARTERS, ir.Undefined)
-                for lane in range(4):
-                    word = builder.xor(word, builder.extract_element(quarters, _number(lane)))
-                    following = builder.insert_element(following, word, _number(lane))
-                now = builder.bitcast(following, _BLOCK)
-                builder.store(now, builder.gep(target, [_number(place)]), align=8)
-            return context.get_dummy_value()
-
-        return types.void(key, round_keys), code
-
-    def _blocks_of_rows(_: Any, round_keys: Any, number: Any, rows: Any, start: Any, first: Any, out: Any) -> Any:
-        """Write block ``number`` of `AT_ONCE` rows, from ``rows[start]`` on; the numbers of rows begin at ``first``."""
-
-        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            keys, number, rows, start, first, out = arguments
-            source = _blocks(context, builder, signature.args[0], keys)
-            target = _blocks(context, builder, signature.args[5], out)
-            row = builder.gep(context.make_array(signature.args[2])(context, builder, rows).data, [start])
-            keys = [builder.load(builder.gep(source, [_number(place)]), align=8) for place in range(11)]
-            blocks = []
-            for lane in range(AT_ONCE):
-                named = builder.add(builder.load(builder.gep(row, [_number(lane)])), first)
-                block = builder.insert_element(ir.Constant(_BLOCK, ir.Undefined), builder.bswap(number), _number(0))
-                block = builder.insert_element(block, builder.bswap(named), _number(1))
-                blocks.append(builder.xor(block, keys[0]))
-            # All of one round before any of the next: the processor works on them side by side.
-            for key in keys[1:10]:
-                blocks = [_instruction(builder, "aesenc", block, key) for block in blocks]
-            for lane, block in enumerate(blocks):
-                last = _instruction(builder, "aesenclast", block, keys[10])
-                builder.store(last, builder.gep(target, [_number(lane)]), align=8)
-            return context.get_dummy_value()
-
-        return types.void(round_keys, types.uint64, rows, types.intp, types.uint64, out), code
-
-    # Numba adds the first argument.
-    expand_key: Any = intrinsic(_expand_key)
-    blocks_of_rows: Any = intrinsic(_blocks_of_rows)

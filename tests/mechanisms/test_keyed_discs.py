@@ -1,11 +1,8 @@
 """Rows draw for themselves, whatever their company."""
 
-from unittest.mock import patch
-
 import numpy as np
 import pytest
 
-from nearveil.mechanisms import _disc_sampler
 from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE
 from nearveil.mechanisms._disc_sampler import sample_discs
 from nearveil.randomness import NumberedRows, new_stream_key
@@ -42,14 +39,3 @@ def test_everybody_lands_on_their_disc(noise: int, scale: float) -> None:
     x, disc = people(20_000, reach=3.0)
     drawn = draw(noise, scale, x, disc, NumberedRows(new_stream_key(), 0, len(x)))
     assert (np.hypot(*(drawn - CENTRES[disc]).T) <= RADII[disc] * (1 + 1e-9)).all()
-
-
-@pytest.mark.parametrize(("noise", "scale"), CASES)
-@pytest.mark.parametrize("first", [0, 5, 2**40 + 3])
-def test_blocks_made_on_the_spot_are_those_of_the_keystream(noise: int, scale: float, first: int) -> None:
-    """Where the processor has instructions for AES; elsewhere both are the same."""
-    x, disc = people(5_003, reach=1.3)
-    rows = NumberedRows(new_stream_key(), first, len(x))
-    on_the_spot = draw(noise, scale, x, disc, rows)
-    with patch.object(_disc_sampler, "HAS_AES", False):
-        assert np.array_equal(on_the_spot, draw(noise, scale, x, disc, rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,10 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Ledger
 from nearveil.privacy.ledger.budget import OverspentError
+from nearveil.release import publishing
 from nearveil.types import FloatArray
+from tests.release.conftest import Batches, write_table
+from tests.release.conftest import table_of as table_of_places
 
 KINDS = ["arrow", "pandas", "polars", "geopandas"]
 
@@ -373,3 +376,18 @@ def test_true_figures_are_not_among_what_travels(people_csv: Path, tmp_path: Pat
     assert "displacement" not in repr(result)
     assert not {"clipped", "displacement_m", "displacement"} & result.to_dict().keys()
     assert result.true_figures.to_dict()["displacement_m"]["mean"] > 0
+
+
+def test_a_seed_repeats_a_file_of_many_batches_whichever_thread_comes_first(
+    city: FloatArray, tmp_path: Path, batches_of: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches_of(50)
+    source = write_table(table_of_places(city[:1000]), tmp_path / "in.csv")
+    protect_file(source, tmp_path / "first.csv", PlanarLaplace(seed=1))
+
+    def last_comes_first(work: Callable[[Any], Any], items: Iterator[Any]) -> Iterator[Any]:
+        return reversed([work(item) for item in reversed(list(items))])
+
+    monkeypatch.setattr(publishing, "mapped_in_order", last_comes_first)
+    protect_file(source, tmp_path / "second.csv", PlanarLaplace(seed=1))
+    assert (tmp_path / "first.csv").read_bytes() == (tmp_path / "second.csv").read_bytes()

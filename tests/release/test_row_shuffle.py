@@ -36,8 +36,8 @@ def numbered(first: int, count: int) -> People:
 
 
 def shuffled(batches: list[People], shuffle: RowShuffle) -> list[People]:
-    for batch in batches:
-        shuffle.take(shuffle.dealt(batch))
+    for number, batch in enumerate(batches):
+        shuffle.take(shuffle.dealt(batch, number))
     return [rows.ordered() for rows in shuffle.shuffled()]
 
 
@@ -96,9 +96,9 @@ def test_a_poor_shuffle_is_noticed(broken: str, tmp_path: Path, monkeypatch: pyt
     else:
         dealt = RowShuffle.dealt
 
-        def last_stays_last(self: RowShuffle, people: People) -> row_shuffle.DealtRows:
+        def last_stays_last(self: RowShuffle, people: People, first_row: int) -> row_shuffle.DealtRows:
             if len(people) > 1:
-                return dealt(self, people)
+                return dealt(self, people, first_row)
             return row_shuffle.DealtRows(people.taken(np.array([0])), np.array([0, 0, 0, 1]))
 
         monkeypatch.setattr(RowShuffle, "dealt", last_stays_last)
@@ -122,6 +122,23 @@ def test_a_seed_repeats_the_order_and_two_runs_differ(tmp_path: Path) -> None:
         orders.append([row for part in parts for row in part.carried["id"].to_pylist()])
     assert orders[0] == orders[1]
     assert len({tuple(order) for order in orders}) == 3
+
+
+@pytest.mark.parametrize("held_bytes", [None, 20_000])
+def test_a_seed_repeats_the_order_whichever_batch_is_dealt_first(
+    held_bytes: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_shuffle, "_BUCKETS", 4)
+    batches = [numbered(first, 50) for first in range(0, 2000, 50)]
+    orders = []
+    for forward in (True, False):
+        shuffle = RowShuffle(tmp_path, 5, held_bytes)
+        numbers = range(len(batches)) if forward else reversed(range(len(batches)))
+        dealt = {number: shuffle.dealt(batches[number], 50 * number) for number in numbers}
+        for number in range(len(batches)):
+            shuffle.take(dealt[number])
+        orders.append([row for rows in shuffle.shuffled() for row in rows.ordered().carried["id"].to_pylist()])
+    assert orders[0] == orders[1]
 
 
 def test_the_file_on_disk_holds_published_rows_and_no_true_place(

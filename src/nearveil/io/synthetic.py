@@ -42,7 +42,8 @@ def synthetic_city(
     """
     if people < 1:
         raise UsageError("a city needs at least one person")
-    generator = as_randomness(rng).generator
+    # Nobody is to be protected, so NumPy's own generator will do.
+    generator = np.random.default_rng() if rng is None else as_randomness(rng).generator
     if land:
         found, tried = np.empty((0, 2)), 0
         # Where there are only small islands, people are made up at sea as well.
@@ -85,7 +86,7 @@ def city_and_countryside(
     """
     if people < 1:
         raise UsageError("a city needs at least one person")
-    generator = as_randomness(rng).generator
+    generator = np.random.default_rng() if rng is None else as_randomness(rng).generator
     half_extent = np.array(region.half_extent_m)
     width_m = float(half_extent.min())
     middles = np.vstack(

@@ -21,19 +21,14 @@ import numpy as np
 
 from nearveil.kernels import kernel
 from nearveil.mechanisms._disc_law import LAPLACE, log_noise, log_peak
-from nearveil.randomness import AT_ONCE, HAS_AES, ROUND_KEY_WORDS, NumberedRows, RowKeystream
+from nearveil.randomness import RowKeystream
 from nearveil.types import BoolArray, FloatArray, IntArray, WordArray
-
-if HAS_AES:
-    from nearveil.randomness import blocks_of_rows, expand_key
 
 UNIT = 2.0**-53
 LATTICE = 2.0**-31
 FINE_UNIT = 2.0**-63
 
 _TWO_PI = 2.0 * math.pi
-# What stays in the nearest cache while it is tried again and again.
-_ROWS_AT_A_TIME = 1024
 _HALF = 2.0**31 - 0.5
 # A point moved to the edge of the disc counts as on it, despite rounding; noise around it hits the disc often enough.
 EDGE = 1.0 + 1e-9
@@ -64,9 +59,6 @@ def sample_discs(
     far = _beyond_noise(noise, x, disc, centres, radii, scales)
     if far.any():
         draw_far_rows(noise, x, disc, centres, radii, scales, rows, np.flatnonzero(far), out)
-    if HAS_AES and isinstance(rows, NumberedRows):
-        _draw_numbered(noise, x, disc, centres, radii, scales, rows.key_words, np.uint64(rows.first), far, out)
-        return out
     pending: IntArray = np.flatnonzero(~far)
     for number in count():
         if not len(pending):
@@ -108,49 +100,6 @@ def try_each(
         pending[left] = i
         left += 0 if accepted else 1
     return left
-
-
-@kernel
-def _draw_numbered(
-    noise: int,
-    x: FloatArray,
-    disc: IntArray,
-    centres: FloatArray,
-    radii: FloatArray,
-    scales: FloatArray,
-    key: WordArray,
-    first: np.uint64,
-    far: BoolArray,
-    out: FloatArray,
-) -> None:
-    """Draw for all rows but those far away, as `try_each` does, with blocks made on the spot."""
-    round_keys = np.empty(ROUND_KEY_WORDS, dtype=np.uint64)
-    expand_key(key, round_keys)
-    words = np.empty((AT_ONCE, 2), dtype=np.uint64)
-    # Some more than are drawn for at a time, for blocks come in eights. Unsigned: no index is counted from the end.
-    pending = np.zeros(_ROWS_AT_A_TIME + AT_ONCE, dtype=np.uint64)
-    for begin in range(0, len(x), _ROWS_AT_A_TIME):
-        count: Any = 0
-        for row in range(begin, min(begin + _ROWS_AT_A_TIME, len(x))):
-            pending[count] = np.uint64(row)
-            count += 0 if far[row] else 1
-        number = 0
-        while count > 0:
-            left = np.uint64(0)
-            for start in range(0, count, AT_ONCE):
-                blocks_of_rows(round_keys, np.uint64(number), pending, start, first, words)
-                for lane in range(min(AT_ONCE, count - start)):
-                    i = pending[start + lane]
-                    j = np.uint64(disc[i])
-                    radius, centre_1, centre_2 = radii[j], centres[j, 0], centres[j, 1]
-                    x1, x2 = (x[i, 0] - centre_1) / radius, (x[i, 1] - centre_2) / radius
-                    t1, t2, accepted = _try(noise, x1, x2, scales[j] / radius, words[lane, 0], words[lane, 1])
-                    out[i, 0] = centre_1 + radius * t1
-                    out[i, 1] = centre_2 + radius * t2
-                    pending[left] = i
-                    left += np.uint64(0) if accepted else np.uint64(1)
-            count = np.int64(left)
-            number += 1
 
 
 @kernel

@@ -271,7 +271,8 @@ def synthetic_people(
     grid = noisy_grid(people, region, epsilon, population, generator)
     # From here on only the noisy answers are looked at.
     counts = grid.counts_that_stand_out
-    drawn = generator.multinomial(min(round(grid.population), MOST_SYNTHETIC), counts / counts.sum())
+    u = generator.random(min(round(grid.population), MOST_SYNTHETIC))
+    drawn = np.bincount(np.searchsorted(np.cumsum(counts)[:-1] / counts.sum(), u, side="right"), minlength=len(counts))
     return region.clip(region.from_square(grid.uniform_in_cells(drawn, generator)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -279,10 +279,9 @@ def publish_stream(
     release = RowRelease(mechanism, stream_key(mechanism.seed))
     region = mechanism.resolved_region
     # Rows that keep their order are written as they come, others are dealt first.
-    make_ready = writer.prepared if shuffle is None else shuffle.dealt
     take = writer.write if shuffle is None else shuffle.take
     telling = PredictingColumns()
-    worker = _Worker(region, release, make_ready, watch, telling, clip=clip)
+    worker = _Worker(region, release, writer, shuffle, watch, telling, clip=clip)
     faults, rows, clipped, displacement = Faults(), 0, 0, DisplacementSum()
     for batch in mapped_in_order(worker, _numbered(stream)):
         faults = faults.followed_by(batch.faults, rows)
@@ -321,7 +320,8 @@ class _Worker:
         self,
         region: Region,
         release: RowRelease,
-        make_ready: Callable[[People], Any],
+        writer: PeopleWriter,
+        shuffle: RowShuffle | None,
         watch: PeopleWatch,
         telling: PredictingColumns,
         *,
@@ -329,7 +329,8 @@ class _Worker:
     ) -> None:
         self._region = region
         self._release = release
-        self._make_ready = make_ready
+        self._writer = writer
+        self._shuffle = shuffle
         self._watch = watch
         self._telling = telling
         self._clip = clip
@@ -350,7 +351,8 @@ class _Worker:
             clipped = int((true != people.points).any(axis=1).sum())
         published = self._release(true, first_row)
         moved_m = ground_distance_m(people.points, published)
-        ready, sample = self._make_ready(people.with_points(published)), self._telling.look(people, first_row)
+        out, sample = people.with_points(published), self._telling.look(people, first_row)
+        ready = self._writer.prepared(out) if self._shuffle is None else self._shuffle.dealt(out, first_row)
         return _Batch(len(people), faults, look, ready, sample, clipped, moved_m)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearveil.io.people import People, joined_people, people_from_table, table_of_people
-from nearveil.randomness import ORDER_STREAM, secure_randomness, seeded_randomness
+from nearveil.randomness import ORDER_STREAM, secure_generator, seeded_randomness
 from nearveil.types import IntArray
 
 _BUCKETS = 256
@@ -30,6 +30,7 @@ _HELD_BYTES = 1 << 28
 _ROWS_AT_ONCE = 1 << 17
 # A bucket that takes more is dealt again, so that the few that are worked on at a time take little memory.
 _LARGE_BUCKET = 1 / 8
+_DEALING, _ORDERING = range(2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +74,9 @@ class RowShuffle:
     def __init__(self, folder: Path | None, seed: int | None = None, held_bytes: float | None = None) -> None:
         self._folder = folder
         self._held_bytes = (math.inf if folder is None else _HELD_BYTES) if held_bytes is None else held_bytes
-        self._randomness = secure_randomness() if seed is None else seeded_randomness(seed, ORDER_STREAM)
+        self._seed = seed
+        # Of the buckets that were dealt again to come here.
+        self._within: tuple[int, ...] = ()
         self._held: list[DealtRows] = []
         self._size_bytes = 0
         self._file: IO[bytes] | None = None
@@ -82,9 +85,10 @@ class RowShuffle:
         self._written: list[list[tuple[int, int]]] = [[] for _ in range(_BUCKETS)]
         self._like: People | None = None
 
-    def dealt(self, people: People) -> DealtRows:
-        """Deal published rows to buckets, on any thread."""
-        buckets = self._generator().integers(_BUCKETS, size=len(people), dtype=np.uint8)
+    def dealt(self, people: People, first_row: int) -> DealtRows:
+        """Deal published rows to buckets, on any thread; ``first_row`` is the number of the first."""
+        drawn = np.frombuffer(self._generator(_DEALING, first_row).bytes(len(people)), dtype=np.uint8)
+        buckets = drawn.astype(np.uint16) % _BUCKETS
         bounds = np.concatenate([[0], np.cumsum(np.bincount(buckets, minlength=_BUCKETS))])
         return DealtRows(people.taken(np.argsort(buckets, kind="stable")), bounds)
 
@@ -103,26 +107,30 @@ class RowShuffle:
         for bucket in range(_BUCKETS):
             held = [dealt.of_bucket(bucket) for dealt in self._held]
             if sum(size for _, size in self._written[bucket]) > self._large_bucket_bytes:
-                yield from self._dealt_again(chain(self._read(bucket), held))
+                yield from self._dealt_again(bucket, chain(self._read(bucket), held))
                 continue
             parts += [*self._read(bucket), *held]
             if sum(len(part) for part in parts) >= _ROWS_AT_ONCE:
-                yield UnorderedRows(parts, self._generator())
+                yield UnorderedRows(parts, self._generator(_ORDERING, bucket))
                 parts = []
         if parts:
-            yield UnorderedRows(parts, self._generator())
+            yield UnorderedRows(parts, self._generator(_ORDERING, _BUCKETS))
 
-    def _generator(self) -> np.random.Generator:
-        return self._randomness.spawn(1)[0]
+    def _generator(self, step: int, number: int) -> np.random.Generator:
+        """Return what draws for one step: with a seed, the same whichever thread comes first."""
+        if self._seed is None:
+            return secure_generator()
+        return seeded_randomness(self._seed, ORDER_STREAM, *self._within, step, number).generator
 
-    def _dealt_again(self, parts: Iterable[People]) -> Iterator[UnorderedRows]:
+    def _dealt_again(self, bucket: int, parts: Iterable[People]) -> Iterator[UnorderedRows]:
         """Give the rows of a bucket that is too large, by way of buckets of its own."""
-        smaller = RowShuffle(self._folder, held_bytes=self._held_bytes)
-        smaller._randomness = self._randomness
+        smaller, rows = RowShuffle(self._folder, self._seed, self._held_bytes), 0
+        smaller._within = (*self._within, bucket)
         # A third time would be for rows of many megabytes each, which it would not make smaller.
         smaller._large_bucket_bytes = math.inf
         for people in parts:
-            smaller.take(smaller.dealt(people))
+            smaller.take(smaller.dealt(people, rows))
+            rows += len(people)
         yield from smaller.shuffled()
 
     def _write_out(self) -> None:
