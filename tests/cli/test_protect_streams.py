@@ -24,9 +24,9 @@ import sys
 from pathlib import Path
 from nearveil.cli.main import main
 from nearveil.io import parquet_file
-from nearveil.release import row_shuffle, unique_ids
+from nearveil.release import row_shuffle
 row_shuffle._HELD_BYTES = 1 << 24
-parquet_file._ROW_GROUP_ROWS = unique_ids._RUN_HASHES = 1 << 18
+parquet_file._ROW_GROUP_ROWS = 1 << 18
 sources, options = sys.argv[1:3], sys.argv[3:]
 for path in sources:
     sys.argv = ["nearveil", "protect", path, path + ".parquet", *options]
@@ -85,7 +85,6 @@ def peaks_mb(sources: list[Path]) -> list[float]:
 
 
 def write_rows(path: Path, rows: int) -> None:
-    """Ids in Parquet are in no order, so that all of them are compared."""
     if path.suffix == ".csv":
         lines = b"".join(b"%d,37.7%04d,-122.4%04d\n" % (row, row % 7919, row % 6007) for row in range(50_000))
         with path.open("wb") as file:
@@ -93,13 +92,12 @@ def write_rows(path: Path, rows: int) -> None:
             for _ in range(rows // 50_000):
                 file.write(lines)
         return
-    shuffled = np.random.default_rng(2).permutation(rows)
-    pq.write_table(people(rows).set_column(0, "id", pa.array(shuffled)), path)
+    pq.write_table(people(rows).rename_columns(["number", "lat", "lon"]), path)
 
 
 @pytest.mark.parametrize(("suffix", "few", "many"), [("parquet", 2, 5), ("csv", 1, 3)])
 def test_several_times_the_rows_take_no_more_memory(suffix: str, few: int, many: int, tmp_path: Path) -> None:
-    """Every million more would take 16 MB in memory for their true places alone, and 8 MB for ids to compare."""
+    """Every million more would take 16 MB in memory for their true places alone. There are no ids, which are held."""
     sources = [tmp_path / f"{millions}.{suffix}" for millions in (few, many)]
     for path, millions in zip(sources, (few, many), strict=True):
         write_rows(path, millions * 1_000_000)

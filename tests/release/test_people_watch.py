@@ -40,7 +40,7 @@ def test_a_row_without_a_person_in_a_later_batch(
 def test_kept_ids_are_those_of_everybody_in_order(city: FloatArray, tmp_path: Path, batches_of: Batches) -> None:
     batches_of(100)
     stream = open_people(write_table(table_of(city), tmp_path / "in.parquet"))
-    watch = PeopleWatch(stream.carried, "id", per_row=False, keep_ids=True)
+    watch = PeopleWatch(stream.carried, "id", per_row=False)
     with people_writer(tmp_path / "out.parquet") as writer:
         publish_stream(stream, PlanarLaplace(), writer, watch, shuffle=None)
     assert watch.people_by_id().carried["id"].to_pylist() == list(range(5000))

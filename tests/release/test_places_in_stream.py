@@ -77,4 +77,4 @@ def test_people_are_watched_on_the_way(
     watch = PeopleWatch(stream.carried, "user_id", per_row=False)
     PlacesInStream(stream, san_francisco, watch)
     with pytest.raises(DataError, match="row 2 has the same 'user_id' as row 1"):
-        watch.finish(stream)
+        watch.finish()

@@ -149,7 +149,7 @@ def test_ids_that_repeat_across_batches(city: FloatArray, tmp_path: Path, batche
     table = table_of(city).set_column(0, "id", pa.array([*range(4999), 17]))
     stream = open_people(write_table(table, tmp_path / "in.parquet"))
     for person, per_row in (("id", False), ("id", True), (None, False)):
-        watch = PeopleWatch(stream.carried, person, per_row=per_row, keep_ids=person is not None)
+        watch = PeopleWatch(stream.carried, person, per_row=per_row)
         with people_writer(tmp_path / "out.parquet", force=True) as writer:
             if person and not per_row:
                 with pytest.raises(DataError, match="row 5000 has the same 'id' as row 18"):

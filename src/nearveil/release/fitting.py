@@ -231,12 +231,10 @@ class _Fit:
         if ledger is not None:
             check_charged(self._read, seed)
         stream = open_people(source, self._read, carry=False, region=region)
-        self._watch = PeopleWatch(
-            stream.carried, self._read.person, per_row=self._read.per_row, keep_ids=ledger is not None
-        )
+        self._watch = PeopleWatch(stream.carried, self._read.person, per_row=self._read.per_row)
         with bar("reading people", stream.rows) as advance:
             self.answers = PlacesInStream(stream, region, self._watch, clip=self._read.clip, progress=advance)
-        self._watch.finish(stream)
+        self._watch.finish()
         self.warnings = (*stream.warnings, *self._watch.warnings)
         self.randomness = None if seed is None else seeded_randomness(seed, FIT_STREAM)
 

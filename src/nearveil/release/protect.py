@@ -225,8 +225,7 @@ def protect_file(
     stream = open_people(source, read, region=mechanism.resolved_region)
     fitted_here = mechanism.is_to_be_fitted
     ids = _fit(mechanism, stream, read, ledger, bar) if fitted_here else None
-    keep_ids = ledger is not None and ids is None
-    watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row, keep_ids=keep_ids)
+    watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row)
     folder = Path(tempfile.gettempdir()) if is_standard(output) else output.resolve().parent
     shuffle = None if keep_order else RowShuffle(folder, mechanism.seed)
     steps = None if stream.rows is None else stream.rows * (1 if keep_order else 2)
@@ -350,11 +349,11 @@ def _fit(
     """Fit the mechanism on everybody; return their ids if there is a ledger to charge them in."""
     watch, ids = None, None
     if ledger is not None:
-        watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row, keep_ids=True)
+        watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row)
     with bar("reading people", stream.rows) as advance:
         answers = PlacesInStream(stream, mechanism.resolved_region, watch, clip=read.clip, progress=advance)
     if watch is not None:
-        watch.finish(stream)
+        watch.finish()
         ids = checked_ids(watch.people_by_id(), str(read.person))
 
     def fit() -> None:

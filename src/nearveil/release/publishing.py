@@ -295,7 +295,7 @@ def publish_stream(
         if progress:
             progress(batch.rows)
     region.refuse(faults, clip=clip)
-    watch.finish(stream)
+    watch.finish()
     telling.refuse_second_locations()
     if shuffle is not None:
         _write_shuffled(shuffle, writer, progress)
