@@ -2,11 +2,13 @@
 
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nearveil.release import unique_ids
 from nearveil.release.unique_ids import first_repeat
 
 
@@ -31,6 +33,13 @@ def in_batches(ids: pa.Array, size: int) -> list[pa.ChunkedArray]:
 def test_as_a_dictionary_would_say(values: list[int], size: int, text: bool) -> None:
     ids = pa.array([str(value) for value in values]) if text else pa.array(values)
     assert first_repeat(in_batches(ids, size)) == expected(list(values))
+
+
+def test_different_ids_with_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unique_ids, "_hashes", lambda ids: np.zeros(len(ids), dtype=np.int64))
+    batches = in_batches(pa.array(["c", "b", "a", "e", "f"]), 2)
+    assert first_repeat(batches) is None
+    assert first_repeat([*batches, *in_batches(pa.array(["z", "a"]), 2)]) == (3, 7)
 
 
 @pytest.mark.parametrize(

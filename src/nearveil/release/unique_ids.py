@@ -97,25 +97,30 @@ class PeopleWatch:
 
 def first_repeat(ids: Sequence[pa.ChunkedArray]) -> tuple[int, int] | None:
     """Return the rows, counted from 1, of the first id that occurs again and of its second occurrence."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - takes long to load
-
-    column = _joined(ids)
-    try:
-        if pc.count_distinct(column, mode="all").as_py() == len(column):
-            return None
-        coded = column.dictionary_encode(null_encoding="encode")
-    except pa.ArrowNotImplementedError:
-        texts = pa.chunked_array([pa.array([repr(value) for value in column.to_pylist()], pa.string())])
-        coded = texts.dictionary_encode()
-    codes: IntArray = np.concatenate([np.asarray(part.indices) for part in coded.chunks])
-    _, first = np.unique(codes, return_index=True)
-    again = np.ones(len(codes), dtype=bool)
-    again[first] = False
-    if not again.any():
+    hashes = np.concatenate([_hashes(column) for column in ids]) if ids else np.empty(0, dtype=np.int64)
+    rising = np.sort(hashes)
+    twice = rising[1:] == rising[:-1]
+    if not twice.any():
         return None
-    second = int(np.argmax(again))
-    # Codes count up in the order in which ids come, and so do the places of the first of each.
-    return int(first[codes[second]]) + 1, second + 1
+    # Different ids may have the same hash.
+    column, seen = _joined(ids), dict[object, int]()
+    for row in np.flatnonzero(np.isin(hashes, rising[1:][twice])).tolist():
+        (key,) = _keys(column.slice(row, 1))
+        if key in seen:
+            return seen[key] + 1, row + 1
+        seen[key] = row
+    return None
+
+
+def _hashes(ids: pa.ChunkedArray) -> IntArray:
+    if pa.types.is_integer(ids.type) and not ids.null_count:
+        return ids.to_numpy().astype(np.int64)
+    return np.fromiter(map(hash, _keys(ids)), dtype=np.int64, count=len(ids))
+
+
+def _keys(ids: pa.ChunkedArray) -> Sequence[object]:
+    values: list[object] = ids.to_pylist()
+    return values if pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type) else list(map(repr, values))
 
 
 def _joined(ids: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
