@@ -49,6 +49,14 @@ def test_csv_in_many_parts_is_whole_and_in_order(tmp_path: Path, monkeypatch: py
     assert [line.split(",")[0] for line in lines[1:]] == [f"n{row}" for row in range(100)] * 2
 
 
+@pytest.mark.parametrize(
+    ("name", "mark"), [("my.tsv.csv", ","), ("my.csv.tsv", "\t"), ("my.TSV", "\t"), ("my.tsv.txt", ",")]
+)
+def test_the_last_extension_decides_what_separates_values(name: str, mark: str, tmp_path: Path) -> None:
+    write_people(people_with(name=["ann"]), tmp_path / name)
+    assert (tmp_path / name).read_text().splitlines()[0].split(mark) == ["name", "latitude", "longitude"]
+
+
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.list_(pa.int64())])
 def test_csv_refuses_what_it_cannot_hold(kind: pa.DataType, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="column 'odd' holds lists, structures or bytes"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
@@ -391,3 +393,16 @@ def test_a_seed_repeats_a_file_of_many_batches_whichever_thread_comes_first(
     monkeypatch.setattr(publishing, "mapped_in_order", last_comes_first)
     protect_file(source, tmp_path / "second.csv", PlanarLaplace(seed=1))
     assert (tmp_path / "first.csv").read_bytes() == (tmp_path / "second.csv").read_bytes()
+
+
+def test_a_region_in_a_file_is_read_once(city: FloatArray, tmp_path: Path) -> None:
+    """It may change, or go, while people are moved; all of them are to be moved within one region."""
+    area = tmp_path / "area.geojson"
+    corners = [[-122.6, 37.5], [-122.3, 37.5], [-122.3, 37.9], [-122.6, 37.9], [-122.6, 37.5]]
+    area.write_text(json.dumps({"type": "Polygon", "coordinates": [corners]}))
+    mechanism = PlanarLaplace(region=str(area))
+    box = mechanism.resolved_region
+    area.unlink()
+    inside = city[box.contains(city)]
+    assert box.contains(mechanism.perturb(inside)).all()
+    assert copy.copy(mechanism).resolved_region == box

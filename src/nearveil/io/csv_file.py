@@ -233,7 +233,7 @@ class CsvWriter(PeopleWriter):
         compression = "gzip" if path.name.lower().endswith(".gz") else None
         self._stream = pa.output_stream(str(path), compression=compression)
         self._begun = False
-        self._delimiter = "\t" if ".tsv" in path.name.lower() else ","
+        self._delimiter = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else ","
 
     def prepared(self, people: People) -> tuple[list[str], list[memoryview]]:
         """Return the names of the columns, and the text of all rows."""

@@ -234,8 +234,15 @@ class Mechanism(ABC):
 
     @property
     def resolved_region(self) -> Region:
-        """The region as a value, also where it was given by name."""
-        return as_region(self.region)
+        """The region as a value, also where it was given by name or by file."""
+        if not isinstance(self.region, str):
+            return self.region
+        # A file is read once: it may change while people are moved.
+        name, region = self.__dict__.get("_region_as_read", (None, None))
+        if region is None or name != self.region:
+            region = as_region(self.region)
+            self._region_as_read = (self.region, region)
+        return region
 
     def _prepare(self) -> None:
         """Build what `draw` needs, once, before threads share it."""

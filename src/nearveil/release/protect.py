@@ -335,12 +335,13 @@ def file_metadata(mechanism: Mechanism) -> dict[str, Any]:
 
 
 def _in_region(mechanism: Mechanism | None, region: Region | str | None) -> Mechanism:
+    # Read once, if it is a file.
+    box = None if region is None else as_region(region)
     if mechanism is None:
-        return PlanarLaplace() if region is None else PlanarLaplace(region=region)
+        return PlanarLaplace() if box is None else PlanarLaplace(region=box)
     check_mechanism(mechanism)
     # Of the mechanism that is given, the caller can read what the fit cost.
-    in_place = region is None or as_region(region) == mechanism.resolved_region
-    return mechanism if in_place else mechanism.with_params(region=region)
+    return mechanism if box is None or box == mechanism.resolved_region else mechanism.with_params(region=box)
 
 
 def _fit(
