@@ -79,7 +79,7 @@ def test_alone_its_noise_is_500_m(few: Intervals) -> None:
 def test_nothing_private_is_kept_after_fit(city: FloatArray) -> None:
     fitted = DPRS(release="interval", centres=50, seed=1).fit(city)
     extra = set(vars(fitted)) - set(fitted.get_params())
-    assert extra == {"intervals_", "frame", "_noise_factor"}
+    assert extra == {"intervals_", "frame", "_noise_factor", "_region_as_read"}
 
 
 def test_scales_follow_the_papers_accounting() -> None:
