@@ -229,7 +229,8 @@ def test_fitting_learns_cells_and_keeps_nothing_else(city: FloatArray, san_franc
         _ = unfitted.guarantee
     fitted = unfitted.fit(city)
     assert fitted.cells_.fit_epsilon == 2.0
-    assert set(vars(fitted)) - set(vars(HideAmong(100))) == {"cells_", "_region_as_read"}
+    assert "cells_" in vars(fitted)
+    assert not any(np.size(value) >= len(city) for value in vars(fitted).values())
     assert fitted.perturb(city[:10]).shape == (10, 2)
 
 
