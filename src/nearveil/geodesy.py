@@ -161,13 +161,13 @@ def refuse_no_places(faults: Faults, near: tuple[float, float], either: str = ""
         row = min(first for first in (faults.first_off_range, faults.first_outside) if first >= 0)
         raise DataError(
             f"{either}row {row + 1} has latitude and longitude exchanged{and_others(suspicious)}; name the right "
-            "columns with --latitude and --longitude, in one column write POINT (longitude latitude), and in GeoJSON "
+            "columns with latitude= and longitude=, in one column write POINT (longitude latitude), and in GeoJSON "
             "[longitude, latitude]"
         )
     if faults.off_range and faults.like_metres == faults.off_range:
         raise DataError(
             f"row {faults.first_off_range + 1} has coordinates that look like metres{and_others(faults.off_range)}; "
-            f"say in which reference system with --crs, such as EPSG:{utm_number(*near)} (UTM) or EPSG:3857 (web maps)"
+            f"say in which reference system with crs=, such as EPSG:{utm_number(*near)} (UTM) or EPSG:3857 (web maps)"
         )
     if faults.off_range:
         column, limit = ("latitude", 90) if faults.off_latitude else ("longitude", 180)

@@ -203,11 +203,11 @@ class Region:
         if faults.outside and not clip:
             # Where nobody is inside, the region is the wrong one. It is named to the operator, and never taken.
             fitting = sorted(faults.known_regions) if faults.outside == faults.rows else []
-            hint = f" such as --region {fitting[0]}" if fitting else " (--region)"
+            hint = f" such as region={fitting[0]}" if fitting else " with region="
             error = DataError if faults.outside == faults.rows else BadRowError
             raise error(
                 f"row {faults.first_outside + 1} lies outside the region {self}{and_others(faults.outside)}; "
-                f"choose a region that holds everybody{hint}, or move them to its edge (--clip)"
+                f"choose a region that holds everybody{hint}, or move them to its edge (clip=True)"
             )
 
     def _exchanged(self) -> str:
@@ -217,7 +217,7 @@ class Region:
         meant = ",".join(f"{edge:.9g}" for edge in (self.west, self.south, self.east, self.north))
         return (
             f"either the region {self} has latitude and longitude exchanged (the order is south,west,north,east; "
-            f"perhaps --region {meant} is meant), or "
+            f"perhaps region={meant} is meant), or "
         )
 
     @without_context()
@@ -228,7 +228,7 @@ class Region:
     def check_place(self, place: tuple[float, float], name: str, *, chosen: bool) -> FloatArray:
         """Return one place as an array of one row; raise if it is not inside the region.
 
-        The error calls it by ``name``, such as ``--truth``, and names another region if the region was ``chosen``.
+        The error calls it by ``name``, such as ``truth=``, and names another region if the region was ``chosen``.
         """
         array = as_points([place])
         faults = self.faults(array)
@@ -237,7 +237,7 @@ class Region:
         if faults.no_places:
             raise UsageError(f"{name} is no place on earth; give latitude and longitude in degrees")
         if faults.outside:
-            fitting = f"such as --region {min(faults.known_regions)}" if faults.known_regions else "with --region"
+            fitting = f"such as region={min(faults.known_regions)}" if faults.known_regions else "with region="
             way_out = f"choose a region that holds it, {fitting}" if chosen else "correct it"
             raise UsageError(f"{name} lies outside the region {self}; {way_out}")
         return array

@@ -89,7 +89,7 @@ def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_what_is_missing_is_said_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = (
-        "no file of gowalla check-ins was found; name its folder with --data-dir or NEARVEIL_DATA_DIR, or get it with: "
+        "no file of gowalla check-ins was found; name its folder with data_dir= or NEARVEIL_DATA_DIR, or get it with: "
         "nearveil datasets fetch gowalla"
     )
     for data_dir in (None, tmp_path):
@@ -99,7 +99,7 @@ def test_what_is_missing_is_said_with_what_to_do(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv(DATA_DIR_VARIABLE, str(tmp_path / "nowhere"))
     with pytest.raises(DataError, match="nearveil datasets fetch gowalla"):
         load_dataset(DatasetName.GOWALLA)
-    with pytest.raises(DataError, match=r"there is no folder .*nowhere; check --data-dir"):
+    with pytest.raises(DataError, match=r"there is no folder .*nowhere; check data_dir="):
         load_dataset(DatasetName.GOWALLA, tmp_path / "nowhere")
 
 

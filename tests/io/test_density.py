@@ -259,7 +259,7 @@ def test_polygons_that_cannot_be_used(tmp_path: Path, features: list[object], wo
 
 def test_columns_of_coordinates_do_not_go_with_polygons(tmp_path: Path) -> None:
     path = geojson_of(tmp_path / "tracts.geojson", feature(polygon(HERE), 5, name="n"))
-    with pytest.raises(DataError, match="leave out --latitude and --longitude"):
+    with pytest.raises(DataError, match="leave out latitude= and longitude="):
         read_density(path, read=ReadOptions(latitude="lat", longitude="lon"))
     assert read_density(path, column="n").counts.tolist() == [5.0]
 

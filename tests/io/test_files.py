@@ -127,7 +127,7 @@ def test_bad_geojson(features: object, words: str, tmp_path: Path) -> None:
 def test_damaged_geojson(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="damaged"):
         read_people(write(tmp_path / "in.geojson", '{"type": "FeatureCollection", "fea'))
-    with pytest.raises(DataError, match="leave out --latitude"):
+    with pytest.raises(DataError, match="leave out latitude="):
         read_people(geojson(tmp_path / "fine.geojson"), ReadOptions(latitude="a", longitude="b"))
 
 

@@ -95,23 +95,23 @@ def test_the_same_person_in_many_files(
 @pytest.mark.parametrize(
     ("content", "options", "words"),
     [
-        (b"id,lat,lon\nZo\xeb,37.7,-122.4\n", {}, "not UTF-8 text; .*--encoding latin-1"),
-        (b"id,lat,lon\n\x80,37.7,-122.4\n", {}, "--encoding cp1252"),
-        ("id,lat,lon\nZoë,37.7,-122.4\n".encode("utf-16-le"), {}, "--encoding utf-16-le"),
+        (b"id,lat,lon\nZo\xeb,37.7,-122.4\n", {}, "not UTF-8 text; .*encoding=latin-1"),
+        (b"id,lat,lon\n\x80,37.7,-122.4\n", {}, "encoding=cp1252"),
+        ("id,lat,lon\nZoë,37.7,-122.4\n".encode("utf-16-le"), {}, "encoding=utf-16-le"),
         (b"id,lat,lon\nZo\xeb,37.7,-122.4\n", {"encoding": "utf-8"}, "not text in the encoding utf-8"),
         ("id,lat,lon\nZoë,37.7,-122.4\n".encode(), {"encoding": "ascii"}, "not text in the encoding ascii"),
         (b"lat,lon\n37.7,-122.4\n", {"encoding": "klingon"}, "no text encoding 'klingon'"),
-        (b"lat,lon\n37.7,-122.4\n", {"delimiter": "ab"}, "--delimiter takes one character"),
-        (b"lat,lon\n37.7,-122.4\n", {"delimiter": "7"}, "--delimiter takes one character"),
-        (b"1,37.7,-122.4\n2,37.7,-122.4\n", {}, "no header line.*--columns column1,latitude,longitude"),
+        (b"lat,lon\n37.7,-122.4\n", {"delimiter": "ab"}, "delimiter= takes one character"),
+        (b"lat,lon\n37.7,-122.4\n", {"delimiter": "7"}, "delimiter= takes one character"),
+        (b"1,37.7,-122.4\n2,37.7,-122.4\n", {}, "no header line.*columns=column1,latitude,longitude"),
         (b"1:37.7:-122.4\n2:37.7:-122.4\n", {}, "no header line"),
         (b"POINT(-122 37)\nPOINT(-122 37)\n", {}, "no header line"),
-        (b"1,37.7,-122.4\n", {"columns": ("lat", "lon")}, "--columns names 2 columns, .* has 3 values"),
-        (b"a,b\n1,2\n", {}, "the columns are 'a', 'b'.*--location"),
+        (b"1,37.7,-122.4\n", {"columns": ("lat", "lon")}, "columns= names 2 columns, .* has 3 values"),
+        (b"a,b\n1,2\n", {}, "the columns are 'a', 'b'.*location="),
         (b"a,b\n1,2\n", {"location": "c"}, "no column 'c'; the columns are 'a', 'b'"),
         (b"a,b\n1,2\n", {"location": "b"}, "'b' does not hold locations"),
-        (b"a,b\n1,2\n", {"location": "b", "latitude": "a", "longitude": "b"}, "leave out --latitude"),
-        (b"home,work\nPOINT(1 2),POINT(3 4)\n", {}, "'home' and 'work'; name one with --location"),
+        (b"a,b\n1,2\n", {"location": "b", "latitude": "a", "longitude": "b"}, "leave out latitude="),
+        (b"home,work\nPOINT(1 2),POINT(3 4)\n", {}, "'home' and 'work'; name one with location="),
         (b"home,work\nPOINT(1 2),POINT(3 4)\n", {"location": "home"}, "column 'work' holds a second exact"),
         (b"lat,lon,spot\n37.7,-122.4,37.7 -122.4\n", {}, "column 'spot' holds a second exact"),
         (b"id,where\n1,POINT(-122.4 37.7)\n2,POINT(1 2)\n3,here\n", {}, "row 3: the location is empty or not written"),
@@ -126,8 +126,8 @@ def test_the_same_person_in_many_files(
         (f"id,geom\n1,{HEX['z']}\n".encode(), {}, r"column 'geom' holds geometries .*ST_AsText\(ST_Force2D"),
         (f"1,{HEX['postgis']}\n2,{HEX['postgis']}\n".encode(), {}, "no header line"),
         (f"lat,lon,shape\n37.7,-122.4,{HEX['postgis']}\n".encode(), {}, "column 'shape' holds a second exact"),
-        (b"id,x,y\n1,551100,4178000\n", {}, "in which reference system with --crs"),
-        (b"id lat lon\n1 37.7 -122.4\n", {}, "one column, 'id lat lon'; say what separates values with --delimiter"),
+        (b"id,x,y\n1,551100,4178000\n", {}, "in which reference system with crs="),
+        (b"id lat lon\n1 37.7 -122.4\n", {}, "one column, 'id lat lon'; say what separates values with delimiter="),
         (b"id,lat,lat,lon\n1,37.7,37.7,-122.4\n", {}, "there are 2 columns named 'lat'; rename all but one"),
         (b'id,geom\n1,\n2,"POLYGON((1 2, 3 4, 5 6, 1 2))"\n', {}, "column 'geom' holds polygons; give one point"),
         (b'id,a\n1,"SRID=4326;MultiPoint Z ((1 2 3))"\n', {"location": "a"}, "column 'a' holds multipoints; give one"),
@@ -195,7 +195,7 @@ def test_geoparquet_in_metres_stays_in_metres(tmp_path: Path) -> None:
     geo = json.loads(out.schema.metadata[b"geo"])
     assert geo["columns"]["geometry"]["crs"]["id"] == {"authority": "EPSG", "code": 32610}
     assert np.abs(degrees_from("EPSG:32610", points_from_wkb(out["geometry"])) - MOVED).max() < 2e-7
-    with pytest.raises(DataError, match="leave out --crs"):
+    with pytest.raises(DataError, match="leave out crs="):
         read_people(tmp_path / "in.parquet", ReadOptions(crs="EPSG:32610"))
 
 
@@ -203,7 +203,7 @@ def test_geoparquet_without_a_system_is_in_degrees_and_an_unknown_one_is_asked_f
     places = [[37.7, -122.4], [37.8, -122.5]]
     assert read_people(geoparquet(tmp_path / "degrees.parquet")).points.tolist() == places
     unknown = geoparquet(tmp_path / "unknown.parquet", crs=None)
-    with pytest.raises(DataError, match=r"reference system is unknown .*--crs, such as EPSG:4326"):
+    with pytest.raises(DataError, match=r"reference system is unknown .*crs=, such as EPSG:4326"):
         read_people(unknown)
     for crs in ("EPSG:4326", "OGC:CRS84"):
         people = read_people(unknown, ReadOptions(crs=crs))
@@ -225,7 +225,7 @@ def test_geojson_in_metres_is_read_in_degrees(tmp_path: Path) -> None:
 
 
 def test_metres_without_a_system_are_recognised(san_francisco: Region) -> None:
-    with pytest.raises(DataError, match=r"row 1 .*look like metres \(and 1 more row\); .*--crs, such as EPSG:32610"):
+    with pytest.raises(DataError, match=r"row 1 .*look like metres \(and 1 more row\); .*crs=, such as EPSG:32610"):
         san_francisco.check([[4180000.0, 551000.0], [4180001.0, 551000.0]])
     with pytest.raises(DataError, match="latitude is not between"):
         san_francisco.check([[4180000.0, 551000.0], [97.0, -122.4]])
@@ -236,10 +236,10 @@ def test_metres_without_a_system_are_recognised(san_francisco: Region) -> None:
 
 def test_a_region_is_named_where_all_are_in_it(san_francisco: Region) -> None:
     berlin = [52.5, 13.4]
-    with pytest.raises(DataError, match="--region berlin"):
+    with pytest.raises(DataError, match="region=berlin"):
         san_francisco.check([berlin, berlin])
     for others in ([37.7, -122.4], [48.8, 2.35]):
-        with pytest.raises(DataError, match=r"holds everybody \(--region\)"):
+        with pytest.raises(DataError, match=r"holds everybody with region="):
             san_francisco.check([berlin, others])
 
 
@@ -255,7 +255,7 @@ def test_near_misses_of_names_are_suggested(text: str, meant: str) -> None:
 
 def test_a_region_with_exchanged_numbers_is_blamed_before_the_file() -> None:
     people = [[52.5, 13.4], [52.4, 13.5]]
-    numbers = "region 13,52.3,13.8,52.7 has .*exchanged .*south,west,north,east; perhaps --region 52.3,13,52.7,13.8"
+    numbers = "region 13,52.3,13.8,52.7 has .*exchanged .*south,west,north,east; perhaps region=52.3,13,52.7,13.8"
     with pytest.raises(DataError, match=f"^either the {numbers} .*, or row 1 has latitude and longitude exchanged"):
         Region(13.0, 52.3, 13.8, 52.7).check(people)
     # The numbers of a name are right, and where some people are inside, so are the region's.
@@ -374,7 +374,7 @@ def test_what_is_wrong_with_a_bad_row_of_text_or_of_exchanged_columns(tmp_path: 
     [
         ("1,4180000,551000\n", "look like metres"),
         ("1,-122.4,37.7\n", "exchanged"),
-        ("1,52.5,13.4\n", "--region berlin"),
+        ("1,52.5,13.4\n", "region=berlin"),
     ],
 )
 def test_what_is_wrong_with_a_whole_file_is_no_matter_of_rows(

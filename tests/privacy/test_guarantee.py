@@ -56,7 +56,7 @@ def test_a_short_card_has_twelve_lines_and_says_what_it_leaves_out() -> None:
     assert "second sentence" not in card
     shown = sum(f"note {number}" in card for number in range(9))
     assert f"{9 - shown} more notes" in card
-    assert "--card full" in card
+    assert "card(full=True)" in card
     elsewhere = HELD.card(full_is_at="GET /v1/guarantee")
     assert "Why it holds: GET /v1/guarantee" in elsewhere
     assert "--card" not in elsewhere

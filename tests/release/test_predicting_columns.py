@@ -154,7 +154,7 @@ def test_the_stream_warns_and_does_not_say_how_well(city: FloatArray, tmp_path: 
     assert found == [
         (
             "the values of column 'id' follow people's places, which the guarantee does not cover; leave the column "
-            "out (--drop 'id') or give it random values",
+            "out with drop=, or give it random values",
         ),
         (),
     ]

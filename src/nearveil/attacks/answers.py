@@ -73,12 +73,10 @@ class Answers:
         match = re.fullmatch(r"\s*([a-z]+)(?::([0-9.]+)(m|km|mi|nmi|yd|ft)(?:-([a-z]+))?)?\s*", text)
         kinds = {kind.value for kind in AnswerKind}
         if match is None or match[1] not in kinds:
-            raise UsageError(f"--answers cannot be {text!r}; it is one of {EXAMPLES}, with lengths of your choice")
+            raise UsageError(f"answers= cannot be {text!r}; it is one of {EXAMPLES}, with lengths of your choice")
         kind = AnswerKind(match[1])
         if (match[2] is None) != (kind is AnswerKind.LIST):
-            raise UsageError(
-                f"--answers {kind} takes {'no' if kind is AnswerKind.LIST else 'a'} length; see {EXAMPLES}"
-            )
+            raise UsageError(f"answers={kind} takes {'no' if kind is AnswerKind.LIST else 'a'} length; see {EXAMPLES}")
         if kind is AnswerKind.LIST:
             return cls()
         try:
@@ -86,11 +84,11 @@ class Answers:
         except ValueError:
             number = math.nan
         if not 1.0 <= number * UNITS_M[match[3]] <= 1e6:
-            raise UsageError(f"the length of --answers {kind} must be between 1 m and 1,000 km, such as 1km")
+            raise UsageError(f"the length of answers={kind} must be between 1 m and 1,000 km, such as 1km")
         variants = {AnswerKind.DISTANCE: set(ROUNDINGS), AnswerKind.FILTER: {"fixed"}}.get(kind, set())
         if match[4] is not None and match[4] not in variants:
             known = f"; it can be {', '.join(sorted(variants))}" if variants else ""
-            raise UsageError(f"--answers {kind} has no variant {match[4]!r}{known}")
+            raise UsageError(f"answers={kind} has no variant {match[4]!r}{known}")
         return cls(kind, number, match[3], match[4] or "")
 
     def __str__(self) -> str:

@@ -110,7 +110,7 @@ class Campaign:
 
     def __post_init__(self) -> None:
         if self.most_questions < 1:
-            raise UsageError("a campaign needs at least one question; give --most-questions a number from 1 on")
+            raise UsageError("a campaign needs at least one question; give most_questions= a number from 1 on")
 
     def run(self, oracle: Oracle, progress: ProgressBar = no_bar) -> CampaignResult:
         """Map everybody, touching nothing but the oracle."""

@@ -176,7 +176,7 @@ def check_has_density(channel: Channel) -> None:
     if not channel.prepares_fast:
         raise UsageError(
             "to match everybody at once, the attacker needs the density of the mechanism, and this one has none; "
-            "leave joint (--joint) out, or take a mechanism with a density, such as planar-laplace"
+            "leave joint=True out, or take a mechanism with a density, such as planar-laplace"
         )
 
 

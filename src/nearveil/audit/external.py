@@ -130,7 +130,7 @@ _REPEATED = (
 )
 _SHUFFLED = (
     "the rows come out in another order than they went in, and a search over the region cannot tell whose they are; "
-    "keep the order (nearveil protect has --keep-order), or name places to try with --place, which needs no order"
+    "keep the order, or name places to try with places=, which needs no order"
 )
 # Of two samples of a few hundred rows from one law, the distribution functions are nearly always nearer than this.
 _SAME = 0.2

@@ -56,6 +56,14 @@ class Group(click.Group):
         Command.format_options(self, ctx, formatter)  # type: ignore[arg-type]
         self.format_commands(ctx, formatter)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb, or one of its verbs."""
+        try:
+            return super().invoke(ctx)
+        except NearveilError as error:
+            error.args = (with_options(str(error)),)
+            raise
+
 
 class Length(click.ParamType[float]):
     """A length such as 500m or 0.5km, in meters."""

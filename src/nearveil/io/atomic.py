@@ -37,7 +37,7 @@ def check_output(path: Path, *, force: bool) -> None:
     if not path.parent.is_dir():
         raise OutputError(f"{path} cannot be written: {_ADVICE[errno.ENOENT]}")
     if path.exists() and not force:
-        raise OutputError(f"{path} exists already; choose another name, or --force (force=True) to replace it")
+        raise OutputError(f"{path} exists already; choose another name, or force=True to replace it")
 
 
 @contextmanager
@@ -85,9 +85,7 @@ def _put_in_place(partial: Path, path: Path, *, force: bool, private: bool) -> N
         # Unlike renaming, linking fails if somebody else has made the file meanwhile.
         os.link(partial, path)
     except FileExistsError:
-        raise OutputError(
-            f"{path} exists already; choose another name, or --force (force=True) to replace it"
-        ) from None
+        raise OutputError(f"{path} exists already; choose another name, or force=True to replace it") from None
     except OSError:
         # A file system without links: check as well as can be.
         check_output(path, force=False)

@@ -188,7 +188,7 @@ def _wrong_number(name: str, value: Any, most: float) -> str:
 def check_bad_rows_file(bad: Path, source: Path, output: Path) -> None:
     """Refuse a file of bad rows that would be published, or would replace what is read."""
     if bad.resolve() in (source.resolve(), output.resolve()):
-        raise UsageError("--skip-bad names the INPUT or the OUTPUT; name a file of its own, which holds true locations")
+        raise UsageError("skip_bad= names the INPUT or the OUTPUT; name a file of its own, which holds true locations")
     if is_standard(output):
         return
     # A folder that is published holds no true locations. Where the input is, there are some already.
@@ -196,7 +196,7 @@ def check_bad_rows_file(bad: Path, source: Path, output: Path) -> None:
     is_below = folder.is_relative_to(beside[0]) and not beside[1].is_relative_to(beside[0])
     if is_below or (folder == beside[0] and folder != beside[1]):
         raise UsageError(
-            "--skip-bad would write true locations beside the OUTPUT, which is to be published; name a file in another "
+            "skip_bad= would write true locations beside the OUTPUT, which is to be published; name a file in another "
             "folder, such as that of the INPUT"
         )
 

@@ -9,7 +9,6 @@ to about 10 m. *Formula*: a polynomial of the place gives the numbers of the col
 from __future__ import annotations
 
 import re
-import shlex
 import struct
 from collections.abc import Iterator
 
@@ -65,7 +64,7 @@ def check_carried(table: pa.Table, points: FloatArray, in_file: FloatArray | Non
     suspicious = {field.name for field in table.schema if revealing_columns(_names_within(field))}
     return tuple(
         f"column {name!r} looks as if it gives the location away; it is carried over unchanged "
-        f"(leave it out with --drop {name!r})"
+        "(leave it out with drop=)"
         for name in table.column_names
         if name in suspicious
     )
@@ -73,16 +72,15 @@ def check_carried(table: pa.Table, points: FloatArray, in_file: FloatArray | Non
 
 def second_location(*names: str) -> DataError:
     """Return the refusal of columns."""
-    drop = " ".join(f"--drop {shlex.quote(name)}" for name in dict.fromkeys(names))
     if len(names) == 1:
         return DataError(
             f"column {names[0]!r} holds a second exact location, which would be published unprotected; "
-            f"leave it out with {drop}"
+            "leave it out with drop="
         )
     listed = f"{', '.join(map(repr, names[:-1]))} and {names[-1]!r}"
     return DataError(
         f"columns {listed} hold the exact location once more, which would be published unprotected; "
-        f"leave them out with {drop}"
+        "leave them out with drop="
     )
 
 

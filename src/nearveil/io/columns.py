@@ -77,7 +77,7 @@ _PERSON = frozenset(
     """.split()  # noqa: SIM905
 )
 
-_PAIR_MESSAGE = "name them with --latitude and --longitude"
+_PAIR_MESSAGE = "name them with latitude= and longitude="
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def find_coordinates(
         If a name given is not there, only one of the pair is found, or several could be meant.
     """
     if (latitude is None) != (longitude is None):
-        raise DataError("name both coordinate columns, with --latitude and --longitude")
+        raise DataError("name both coordinate columns, with latitude= and longitude=")
     if latitude is not None and longitude is not None:
         return CoordinateColumns(column_position(names, latitude), column_position(names, longitude))
     usual = {"northing": _NORTHING, "easting": _EASTING} if projected else {}
@@ -137,26 +137,26 @@ def no_coordinates(names: Sequence[str], *, projected: bool = False) -> DataErro
     if looks_like_data(names):
         return DataError(
             f"the file has no header line: its first line holds data, {len(names)} values; name its columns with "
-            f"--columns, such as --columns {','.join(_example_names(names))}"
+            f"columns=, such as columns={','.join(_example_names(names))}"
         )
     usual = "'northing' and 'easting'" if projected else "'latitude' and 'longitude'"
     if not all(map(_is_plain, names)):
         return DataError(
             f"there are no coordinate columns such as {usual}, and the first line, with {len(names)} values, may hold "
-            "data instead of names; if it does, name the columns with --columns, else name those that hold the "
-            "location with --latitude and --longitude, or with --location"
+            "data instead of names; if it does, name the columns with columns=, else name those that hold the "
+            "location with latitude= and longitude=, or with location="
         )
     if not projected and _usual_pair(names, _NORTHING, _EASTING):
         return DataError(
             f"there are no coordinate columns in degrees; the columns are {_listed(names)}: if two of them are metres "
-            "of a map, say in which reference system with --crs, such as EPSG:32610 (UTM) or EPSG:3857 (web maps)"
+            "of a map, say in which reference system with crs=, such as EPSG:32610 (UTM) or EPSG:3857 (web maps)"
         )
     if len(names) == 1 and re.search(r"\S\W+\S", names[0]):
-        return DataError(f"the header names one column, {names[0]!r}; say what separates values with --delimiter")
+        return DataError(f"the header names one column, {names[0]!r}; say what separates values with delimiter=")
     return DataError(
         f"there are no coordinate columns such as {usual}; the columns are {_listed(names)}: "
-        f"{_perhaps(names, 'latitude', 'longitude')}name two of them with --latitude and --longitude, or one that "
-        "holds both with --location"
+        f"{_perhaps(names, 'latitude', 'longitude')}name two of them with latitude= and longitude=, or one that "
+        "holds both with location="
     )
 
 
@@ -203,7 +203,7 @@ def find_counts(names: Sequence[str], wanted: str | None = None) -> int | None:
     found = [place for place, name in enumerate(names) if _squashed(name) in _COUNTS]
     if len(found) > 1:
         listed = _listed([names[place] for place in found])
-        raise DataError(f"several columns could be the counts: {listed}; name one with --density-column")
+        raise DataError(f"several columns could be the counts: {listed}; name one with column=")
     return found[0] if found else None
 
 
@@ -235,12 +235,12 @@ def column_position(names: Sequence[str], wanted: str) -> int:
         if looks_like_data(names):
             # The "header" is somebody's data, which must not get into a message.
             raise DataError(
-                f"there is no column {wanted!r}; the file seems to have no header line: name its columns with --columns"
+                f"there is no column {wanted!r}; the file seems to have no header line: name its columns with columns="
             )
         if not all(map(_is_plain, names)):
             raise DataError(
                 f"there is no column {wanted!r} among the {len(names)} of the first line; if the file has no header "
-                "line, name its columns with --columns"
+                "line, name its columns with columns="
             )
         raise DataError(f"there is no column {wanted!r}; the columns are {_listed(names)}")
     if len(found) > 1:

@@ -126,7 +126,7 @@ class CsvSource(TableSource):
         if self._given_names:
             if len(first) != len(self._given_names):
                 raise DataError(
-                    f"--columns names {len(self._given_names)} columns, and the first line of {text.name} has "
+                    f"columns= names {len(self._given_names)} columns, and the first line of {text.name} has "
                     f"{len(first)} values; name every column"
                 )
             return list(self._given_names)
@@ -159,7 +159,7 @@ class CsvSource(TableSource):
         if len(self.schema) == 1:
             raise DataError(
                 f"row {row} of {name} has several values, and the header names one column; put quotation marks around "
-                "values with commas, or say what separates values with --delimiter"
+                "values with commas, or say what separates values with delimiter="
             )
         hint = ", where a quotation mark may be missing at the end of a value" if missing_mark else ""
         raise BadRowError(
@@ -242,7 +242,7 @@ class CsvWriter(PeopleWriter):
             if not _is_text(field.type):
                 raise DataError(
                     f"column {field.name!r} holds lists, structures or bytes, which CSV cannot hold; leave it out with "
-                    f"--drop {field.name}, or write GeoJSON or Parquet"
+                    "drop=, or write GeoJSON or Parquet"
                 )
         return table.column_names, [
             _lines(batch, self._delimiter) for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE)

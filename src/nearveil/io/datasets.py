@@ -203,7 +203,7 @@ def load_dataset(name: DatasetName, data_dir: Path | None = None) -> Dataset:
     path = find_check_ins(name, data_dir)
     if path is None:
         raise DataError(
-            f"no file of {name.value} check-ins was found; name its folder with --data-dir or {DATA_DIR_VARIABLE}, or "
+            f"no file of {name.value} check-ins was found; name its folder with data_dir= or {DATA_DIR_VARIABLE}, or "
             f"get it with: nearveil datasets fetch {name.value}"
         )
     if path.name == SNAP_FILES[name].name:
@@ -221,7 +221,7 @@ def find_check_ins(name: DatasetName, data_dir: Path | None = None) -> Path | No
     is the real thing.
     """
     if data_dir is not None and not data_dir.is_dir():
-        raise DataError(f"there is no folder {data_dir}; check --data-dir")
+        raise DataError(f"there is no folder {data_dir}; check data_dir=")
     named = os.environ.get(DATA_DIR_VARIABLE)
     folders = [data_dir, Path(named) if named else None, cache_folder()]
     file_names = [SNAP_FILES[name].name, *(pattern.format(name=name.value) for pattern in _FILE_NAMES)]

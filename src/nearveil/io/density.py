@@ -286,7 +286,7 @@ def _with_counts(path: Path, column: str | None, properties: pa.Table, read: Cal
 
     counts = _counts(properties, column)
     if counts is None:
-        raise DataError(f"{path} has polygons without counts; name the column of counts with --density-column")
+        raise DataError(f"{path} has polygons without counts; name the column of counts with column=")
     return Density.of_polygons(shapely.force_2d(read(shapely)), counts)
 
 

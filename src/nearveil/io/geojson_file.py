@@ -45,9 +45,9 @@ def open_geojson(file: InputFile, read: ReadOptions, *, carry: bool = True) -> P
 def refuse_columns(read: ReadOptions) -> None:
     """Refuse what is said of the columns of a text file."""
     if read.latitude is not None or read.longitude is not None:
-        raise DataError("a GeoJSON file has its locations in its geometries; leave out --latitude and --longitude")
-    said = {"--location": read.location, "--columns": read.columns, "--delimiter": read.delimiter}
-    useless = next((name for name, value in {**said, "--encoding": read.encoding}.items() if value), None)
+        raise DataError("a GeoJSON file has its locations in its geometries; leave out latitude= and longitude=")
+    said = {"location=": read.location, "columns=": read.columns, "delimiter=": read.delimiter}
+    useless = next((name for name, value in {**said, "encoding=": read.encoding}.items() if value), None)
     if useless is not None:
         raise DataError(f"a GeoJSON file has its locations in its geometries, in UTF-8; leave out {useless}")
 
@@ -165,7 +165,9 @@ class GeoJsonWriter(PeopleWriter):
         if features is None:
             names = people.carried.column_names
             if len(set(names)) < len(names):
-                raise DataError("two columns have the same name, which GeoJSON cannot hold; rename one, or --drop it")
+                raise DataError(
+                    "two columns have the same name, which GeoJSON cannot hold; rename one, or leave it out with drop="
+                )
             rows = people.carried.to_pylist() if names else [{}] * len(people)
             features = [{"type": "Feature", "properties": row} for row in rows]
         return ",\n".join(
@@ -203,7 +205,7 @@ def _as_json(feature: dict[str, Any]) -> str:
 
 def _plain(value: Any) -> str:
     if isinstance(value, bytes):
-        raise DataError("a column holds bytes, which GeoJSON cannot hold; leave it out with --drop, or write Parquet")
+        raise DataError("a column holds bytes, which GeoJSON cannot hold; leave it out with drop=, or write Parquet")
     return str(value)
 
 

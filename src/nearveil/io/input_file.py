@@ -153,11 +153,11 @@ class TextFile:
             return
         if self._stated:
             raise DataError(
-                f"{self.name} is not text in the encoding {self.encoding}; name the right one with --encoding, such "
+                f"{self.name} is not text in the encoding {self.encoding}; name the right one with encoding=, such "
                 f"as {'utf-8' if self.encoding != 'utf-8' else _likely(found)}"
             )
         raise DataError(
-            f"{self.name} is not UTF-8 text; name its encoding, perhaps with --encoding {_likely(found)}, or save it "
+            f"{self.name} is not UTF-8 text; name its encoding, perhaps with encoding={_likely(found)}, or save it "
             "as UTF-8"
         )
 

@@ -109,7 +109,7 @@ def points_from_text(
         first = int(np.argmax(other))
         raise DataError(
             f"row {rows_before + first + 1} says that it is in EPSG:{stated[first]:.0f}; if all rows are, add "
-            f"--crs EPSG:{stated[first]:.0f}"
+            f"crs=EPSG:{stated[first]:.0f}"
         )
     points[bad | other] = np.nan
     return points

@@ -57,7 +57,7 @@ def open_parquet(file: InputFile, read: ReadOptions, *, carry: bool = True) -> P
         split = split_at_coordinates(names, kept, read, first=first, gains_geometry=False)
     else:
         if (read.crs is not None and geo.names_crs) or read.location is not None:
-            raise DataError(f"{file.name} names its geometry and reference system; leave out --crs and --location")
+            raise DataError(f"{file.name} names its geometry and reference system; leave out crs= and location=")
         kept = kept_columns(names, (*read.drop, *geo.covering))
         # What is said of the geometry is not said of columns beside it.
         split = _split_at_primary(geo, names, kept, replace(read, crs=None), first=first, carry=carry)
@@ -185,7 +185,7 @@ class ParquetWriter(PeopleWriter):
             if _has_empty_struct(field.type):
                 raise DataError(
                     f"column {field.name!r} holds structures without fields, which Parquet cannot hold; leave it out "
-                    f"with --drop {field.name!r}, or write GeoJSON"
+                    "with drop=, or write GeoJSON"
                 )
         return table.replace_schema_metadata(metadata)
 
@@ -286,7 +286,7 @@ class GeoMetadata:
             if name in names:
                 raise DataError(
                     f"column {name!r} holds a second geometry that would be published unprotected; leave it out with "
-                    f"--drop {name}"
+                    "drop="
                 )
 
 
@@ -328,7 +328,7 @@ def geo_metadata_of(geometry: str, kind: str = "Point", *, crs: str | None = Non
 def _stated_epsg(crs: str | None, file: str) -> str | None:
     if crs is None:
         raise DataError(
-            f"{file} says that its reference system is unknown (crs is null); name it with --crs, such as EPSG:4326 "
+            f"{file} says that its reference system is unknown (crs is null); name it with crs=, such as EPSG:4326 "
             "for degrees, or in the file"
         )
     authority, code = reference_system(crs).to_authority() or ("", "")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
-from nearveil.errors import DataError, NearveilError, UsageError, without_context
+from nearveil.errors import DataError, UsageError
 from nearveil.geodesy import degrees_to, reference_system
 from nearveil.io.columns import arrow_floats, floats_from_arrow, taken_rows
 from nearveil.types import FloatArray, IntArray
@@ -74,12 +72,12 @@ class ReadOptions:
             if (given := getattr(self, name)) is not None:
                 object.__setattr__(self, name, str(given))
         if self.location is not None and (self.latitude is not None or self.longitude is not None):
-            raise UsageError("--location names the column that holds both coordinates; leave out --latitude")
+            raise UsageError("location= names the column that holds both coordinates; leave out latitude=")
         if self.delimiter is not None:
             object.__setattr__(self, "delimiter", _delimiter(self.delimiter))
         if self.skip_bad is not None:
             if str(self.skip_bad) == "-":
-                raise UsageError("--skip-bad takes the name of a file, which will hold true locations, and not -")
+                raise UsageError("skip_bad= takes the name of a file, which will hold true locations, and not -")
             object.__setattr__(self, "skip_bad", Path(self.skip_bad))
         if self.crs is not None:
             reference_system(self.crs)
@@ -100,39 +98,6 @@ class ReadOptions:
         return [*words, "--clip"] if self.clip else words
 
 
-_ARGUMENTS = {"region": "region=…", "keep_order": "keep_order=True", "force": "force=True"}
-
-
-def in_python(message: str) -> str:
-    """Add what options that a message names are called in Python.
-
-    Examples
-    --------
-    >>> in_python("leave it out with --drop spot")
-    'leave it out with --drop spot (in Python, read=ReadOptions(drop=…))'
-    """
-    named = [option.replace("-", "_") for option in dict.fromkeys(re.findall(r"--([a-z][a-z-]*)", message))]
-    arguments = [_ARGUMENTS[name] for name in named if name in _ARGUMENTS]
-    fields = [f"{name}={_IS_SAID.get(name, '…')}" for name in named if name in ReadOptions.__dataclass_fields__]
-    if fields:
-        arguments.append(f"read=ReadOptions({', '.join(fields)})")
-    return f"{message} (in Python, {', '.join(arguments)})" if arguments else message
-
-
-_IS_SAID = {"clip": "True", "per_row": "True"}
-
-
-@contextmanager
-def errors_in_python() -> Iterator[None]:
-    """Let our errors out with what Python calls the options that they name, and without those they came from."""
-    try:
-        with without_context():
-            yield
-    except NearveilError as error:
-        error.args = (in_python(str(error)),)
-        raise
-
-
 _DELIMITER_NAMES = {"\t": "tab", " ": "space"}
 
 
@@ -140,7 +105,7 @@ def _delimiter(text: str) -> str:
     named = {name: mark for mark, name in _DELIMITER_NAMES.items()} | {"\\t": "\t"}
     mark = named.get(text, text)
     if len(mark) != 1 or mark in '"\r\n' or not mark.isascii() or mark.isalnum() or mark in ".-+":
-        raise UsageError("--delimiter takes one character such as ; or |, or the word tab")
+        raise UsageError("delimiter= takes one character such as ; or |, or the word tab")
     return mark
 
 

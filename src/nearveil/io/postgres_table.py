@@ -44,7 +44,7 @@ class PeopleTable:
         both = self.latitude is not None and self.longitude is not None
         if (self.location is None) != both or (self.latitude is None) != (self.longitude is None):
             raise UsageError(
-                "say where the table has locations: --location COLUMN of points, or --latitude and --longitude"
+                "say where the table has locations: location=COLUMN of points, or latitude= and longitude="
             )
 
     def batches(self, address: str) -> Iterator[tuple[list[str | None], FloatArray]]:

@@ -194,7 +194,7 @@ class TableSplit:
             if apart.any() and not lenient:
                 row = rows_before + int(np.argmax(apart)) + 1
                 raise DataError(
-                    f"row {row}: the geometry and the coordinate columns differ; leave one of them out with --drop"
+                    f"row {row}: the geometry and the coordinate columns differ; leave one of them out with drop="
                 )
             points[apart] = np.nan
         return points
@@ -270,7 +270,7 @@ def _split_at_text(
             _refuse_others(read.location, other_geometries(first[place]))
             raise DataError(
                 f"column {read.location!r} does not hold locations as text; give POINT (longitude latitude) or "
-                "latitude, longitude, or name two columns with --latitude and --longitude"
+                "latitude, longitude, or name two columns with latitude= and longitude="
             )
     else:
         styles = {place: text_style(first[place]) for place in kept if not looks_like_data([names[place]])}
@@ -291,7 +291,9 @@ def _split_at_text(
             raise no_coordinates([names[place] for place in kept], projected=read.is_projected)
         if len(found) > 1:
             listed = " and ".join(repr(names[place]) for place in list(found)[:2])
-            raise DataError(f"several columns hold locations: {listed}; name one with --location, and --drop the other")
+            raise DataError(
+                f"several columns hold locations: {listed}; name one with location=, and leave the other out with drop="
+            )
         place, style = next(iter(found.items()))
     return TableSplit(
         layout=Layout(
@@ -340,8 +342,7 @@ def _as_type(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         return column.cast(field.type)
     except pa.ArrowException:
         raise DataError(
-            f"column {field.name!r} holds values of a type that cannot be carried; leave it out with --drop "
-            f"{field.name!r}"
+            f"column {field.name!r} holds values of a type that cannot be carried; leave it out with drop="
         ) from None
 
 

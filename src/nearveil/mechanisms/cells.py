@@ -49,7 +49,7 @@ SOURCE_NAMES: dict[CellSource, str] = {
     "privtree": "a private quadtree (PrivTree)",
 }
 
-_NO_CELLS = "this is not a file of cells, or it is damaged; make one with 'nearveil fit --hide-among'"
+_NO_CELLS = "this is not a file of cells, or it is damaged; make it again"
 
 
 @dataclass(frozen=True, slots=True)

@@ -447,7 +447,7 @@ def build_private_cells(
     asked = as_answers(points, region)
     if len(asked) < 2:
         raise DataError(
-            "cells are learned from two people or more; make them from public data (--density), or use planar-laplace, "
+            "cells are learned from two people or more; make them from public data, or use planar-laplace, "
             "which needs none"
         )
     _refuse_one_place(asked.all_in_one_place)
@@ -520,5 +520,5 @@ def _refuse_one_place(all_in_one_place: bool) -> None:
     if all_in_one_place:
         raise DataError(
             "all rows hold the same location, so there is nothing to learn cells from; check the coordinate columns, "
-            "or make the cells from public data (--density)"
+            "or make the cells from public data"
         )

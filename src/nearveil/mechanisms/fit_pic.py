@@ -216,7 +216,7 @@ def check_enough(asked: ExactAnswers, centres: int | None) -> None:
     if centres is not None and len(asked) < centres:
         raise DataError(
             f"there are {len(asked):,} rows, fewer than the {centres:,} intervals asked for; "
-            "ask for fewer or leave --centres out, fit on more people, or use planar-laplace, which needs none"
+            "ask for fewer or leave centres= out, fit on more people, or use planar-laplace, which needs none"
         )
     if asked.all_in_one_place:
         raise DataError(

@@ -369,7 +369,7 @@ def mechanism_from_spec(document: dict[str, Any], *, trusted: str | None = None)
     shown = "".join(mark for mark in str(name) if mark.isprintable())
     raise UsageError(
         f"the file is about the class {shown}, which is not run because a file says so; if you trust it, name it: "
-        "--mechanism FILE.py:CLASS"
+        "mechanism=FILE.py:CLASS"
     )
 
 

@@ -256,7 +256,7 @@ def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
             **{name: str(document[name]) for name in ("title", "unit", "neighbours", "because")},
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise DataError("this is not a guarantee, or it is damaged; 'nearveil protect --json' prints one") from None
+        raise DataError("this is not a guarantee, or it is damaged; write it again") from None
 
 
 def round_up(value: float, digits: int = 3) -> str:

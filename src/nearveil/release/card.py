@@ -31,13 +31,13 @@ NOT_OURS = (
 )
 CLIPPED = "Places outside the region are moved to its edge, and that may show. Only the place on the edge is protected."
 LEFT_OUT = (
-    "Rows that cannot be used, such as those outside the region, are left out (--skip-bad), and that may show: of "
+    "Rows that cannot be used, such as those outside the region, are left out, and that may show: of "
     "somebody who is known to be in the input and is missing here, it says that the row was such a one."
 )
 KEPT_ORDER = (
-    "The order of the rows is kept (--keep-order) and not covered. Where it follows places or times, a person's "
+    "The order of the rows is kept and not covered. Where it follows places or times, a person's "
     "neighbours in the file tell where the person is, however large the noise: somebody who knows the places of those "
-    "neighbours knows it within metres. Without --keep-order rows are in a secret random order."
+    "neighbours knows it within metres. By default rows are in a secret random order."
 )
 
 

@@ -212,7 +212,7 @@ def _people_in_table(table: pa.Table, read: ReadOptions) -> PeopleStream:
     try:
         split = split_at_coordinates(names, kept, read, first=first, gains_geometry=False)
     except DataError as error:
-        if "--columns" not in str(error):
+        if "columns=" not in str(error):
             raise
         raise DataError(
             "the frame has no coordinate columns such as 'latitude' and 'longitude', and its columns are called by "

@@ -20,7 +20,7 @@ from nearveil.io.bad_rows import check_bad_rows_file
 from nearveil.io.columns import person_columns
 from nearveil.io.files import check_people_output, open_people, people_writer
 from nearveil.io.input_file import is_standard
-from nearveil.io.people import PeopleStream, ReadOptions, errors_in_python, in_python
+from nearveil.io.people import PeopleStream, ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
@@ -263,7 +263,7 @@ def protect_file(
     )
 
 
-@errors_in_python()
+@without_context()
 def protect_frame(
     frame: Frame,
     mechanism: Mechanism | None = None,
@@ -320,7 +320,7 @@ def protect_frame(
         *_unseen_persons(read),
         *published.warnings,
     ):
-        warnings.warn(in_python(warning), stacklevel=2)
+        warnings.warn(warning, stacklevel=2)
     same_kind: Frame = kind.published()
     return same_kind
 
@@ -373,7 +373,7 @@ def _unseen_persons(read: ReadOptions) -> tuple[str, ...]:
         return ()
     return tuple(
         f"column {name!r} looks like a person's id and was left out unread; if a person has several rows, their losses "
-        "add up: say so with --per-row"
+        "add up: say so with per_row=True"
         for name in person_columns(read.drop)
     )
 

@@ -164,7 +164,7 @@ def telling_column(name: str) -> str:
     """Return the warning for one column."""
     return (
         f"the values of column {name!r} follow people's places, which the guarantee does not cover; leave the column "
-        f"out (--drop {name!r}) or give it random values"
+        "out with drop=, or give it random values"
     )
 
 

@@ -75,7 +75,7 @@ class PeopleWatch:
                 self.several_rows = True
                 self.warnings = (
                     f"column {name!r} looks like a person's id and repeats: several rows of a person protect that "
-                    f"person less, and the card counts rows; name it with --person {name}",
+                    f"person less, and the card counts rows; name it with person=",
                 )
                 return
 
@@ -91,7 +91,7 @@ class PeopleWatch:
             first, second = repeat
             raise DataError(
                 f"row {second} has the same {self._person!r} as row {first}: several rows of a person protect that "
-                "person less; keep one row each, or accept that with --per-row"
+                "person less; keep one row each, or accept that with per_row=True"
             )
 
 
@@ -137,7 +137,7 @@ def _watched(schema: pa.Schema, person: str | None, *, per_row: bool) -> list[in
         found = [place for place, name in enumerate(names) if name == person]
         if len(found) != 1:
             many = "there is no column" if not found else "there are several columns"
-            raise DataError(f"{many} {person!r} to tell people apart by; check --person")
+            raise DataError(f"{many} {person!r} to tell people apart by; check person=")
         return found
     likely = set() if per_row else set(person_columns(names))
     return [
