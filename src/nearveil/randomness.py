@@ -47,7 +47,7 @@ class SecureGenerator(np.random.Generator):
         self._stream = Cipher(AES128(secrets.token_bytes(KEY_BYTES)), CTR(bytes(BLOCK_BYTES))).encryptor()
         self._drawing = threading.Lock()
 
-    def __reduce__(self) -> tuple[type[SecureGenerator], tuple[()]]:
+    def __reduce__(self) -> Any:
         """Let a copy, or another process, draw under a key of its own."""
         return SecureGenerator, ()
 
@@ -56,7 +56,7 @@ class SecureGenerator(np.random.Generator):
         with self._drawing:
             return self._stream.update(bytes(length))
 
-    def random(self, size: Any = None, dtype: Any = np.float64, out: None = None) -> Any:
+    def random(self, size: Any = None, dtype: Any = np.float64, out: None = None) -> Any:  # type: ignore[override]
         """Return numbers of 53 bits in [0, 1)."""
         if dtype is not np.float64 or out is not None:
             raise UsageError("secure randomness draws new arrays of 64-bit numbers; leave dtype= and out= out")
@@ -71,11 +71,11 @@ class SecureGenerator(np.random.Generator):
         """Return the numbers below ``x``, or the rows of an array, in a random order."""
         count = x if isinstance(x, int | np.integer) else len(x)
         # Ties have a chance of 2⁻⁶⁴ for each pair.
-        order = np.argsort(self._words(count))
+        order = np.argsort(self._words(int(count)))
         return order if isinstance(x, int | np.integer) else np.take(x, order, axis=axis)
 
     def _words(self, count: int) -> WordArray:
-        return np.frombuffer(self.bytes(8 * int(count)), dtype=np.uint64)
+        return np.frombuffer(self.bytes(8 * count), dtype=np.uint64)
 
 
 def _refused(name: str) -> Any:

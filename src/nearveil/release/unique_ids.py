@@ -114,7 +114,8 @@ def first_repeat(ids: Sequence[pa.ChunkedArray]) -> tuple[int, int] | None:
 
 def _hashes(ids: pa.ChunkedArray) -> IntArray:
     if pa.types.is_integer(ids.type) and not ids.null_count:
-        return ids.to_numpy().astype(np.int64)
+        numbers: IntArray = ids.to_numpy().astype(np.int64)
+        return numbers
     return np.fromiter(map(hash, _keys(ids)), dtype=np.int64, count=len(ids))
 
 
