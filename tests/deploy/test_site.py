@@ -84,7 +84,6 @@ def test_files_that_pages_link_to_are_in_the_site(tmp_path: Path) -> None:
     stage(tmp_path / "docs")
     page = (tmp_path / "docs" / "guides" / "operating.md").read_text(encoding="utf-8")
     assert "](../files/compose.yaml)" in page
-    assert "](../project/changelog.md)" in page
     assert (tmp_path / "docs" / "files" / "compose.yaml").is_file()
     assert not MARK.search((tmp_path / "docs" / "reference" / "settings.md").read_text(encoding="utf-8"))
 
