@@ -2,40 +2,39 @@
 PYTHON ?= python3
 # Tests start hundreds of processes: compiled modules are kept between them.
 unexport PYTHONDONTWRITEBYTECODE
+# One environment to try Nearveil, and one with the tools of developers, which is three times as large.
+DEMO := .venv-demo
+DEMO_READY := $(DEMO)/.ready
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TOOLS := build/tools
 GENERATOR := build/generator
 
-.PHONY: demo serve-demo reproduce reproduce-quick test torture lint bench clean lock sbom wheel wheel-demo lint-deploy docs
+.PHONY: demo serve-demo reproduce reproduce-quick test evidence lint bench clean lock sbom wheel wheel-demo lint-deploy docs
 
-demo: $(READY)
-	$(BIN)/nearveil demo --out demo
+demo: $(DEMO_READY)
+	$(DEMO)/bin/nearveil demo --out demo
 
-# The service with made-up people in it, until Ctrl-C.
-serve-demo: $(READY)
-	$(BIN)/nearveil serve-demo --out serve-demo
+# The service with synthetic users in it, until Ctrl-C.
+serve-demo: $(DEMO_READY)
+	$(DEMO)/bin/nearveil serve-demo --out serve-demo
 
 # The paper again: report/report.html. NEARVEIL_DATA_DIR names the folder with the real check-ins.
-reproduce: $(READY)
-	$(BIN)/nearveil reproduce --out report
+reproduce: $(DEMO_READY)
+	$(DEMO)/bin/nearveil reproduce --out report
 
-reproduce-quick: $(READY)
-	$(BIN)/nearveil reproduce --quick --out report-quick
+reproduce-quick: $(DEMO_READY)
+	$(DEMO)/bin/nearveil reproduce --quick --out report-quick
 
 # One process more than cores: browsers, services and Spark are mostly waited for.
 test: lint $(GENERATOR)/.ready
 	$(BIN)/python -m pytest -n 3 --doctest-modules
 
-# Flood the service, send it any bytes, let each of its writes fail, kill it fifty times on each store, and take its
-# database away for two minutes; an hour.
-torture: $(READY)
-	$(BIN)/python -m tests.services.flood
-	$(BIN)/python -m tests.services.fuzz --minutes 5
-	$(BIN)/python -m tests.services.faults
-	$(BIN)/python -m tests.services.torture --kills 50
-	$(BIN)/python -m tests.services.outage --seconds 120
+# Everything slow that a claim rests on: the tests marked "evidence", and floods, fuzzing, faults, kills and outages of the
+# service. Writes build/evidence.md, with figures.
+evidence: $(READY)
+	$(BIN)/python -m tests.evidence
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -49,10 +48,13 @@ bench: $(READY)
 docs: $(READY)
 	$(BIN)/python -m deploy.build_site site
 
-$(READY): pyproject.toml constraints.txt
+# Python compiles what is imported at the first import: all packages would take half a minute.
+$(DEMO_READY): INSTALL := --no-compile -e '.[report,serve]'
+$(READY): INSTALL := -e '.[dev]'
+$(DEMO_READY) $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Nearveil needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(INSTALL)
 	touch $@
 
 # Makes a client of the service's description, in the tests. It needs other versions of packages than Nearveil has.
@@ -100,4 +102,4 @@ $(TOOLS)/.ready: deploy/tools.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo serve-demo report report-quick bench build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(DEMO) $(VENV) demo serve-demo report report-quick bench build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,11 +11,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import typer
+import click
 from fastapi import FastAPI
-from typer.main import get_command
 
-from nearveil.cli.main import VERBS, app_for
+from nearveil.cli.main import nearveil
 from nearveil.server import routes
 from nearveil.server.openapi import PERSON, PLATFORM, describe
 from nearveil.server.settings import KNOWN_SETTINGS
@@ -43,26 +42,23 @@ def settings_table() -> str:
 
 def commands() -> str:
     """Return all commands with their arguments and options."""
-    return "\n\n".join(part for verb in VERBS for part in _command(_verb(verb), f"nearveil {verb}", level=2))
-
-
-def _verb(verb: str) -> Any:
-    command = get_command(app_for([verb]))
-    return command.commands[verb] if hasattr(command, "commands") else command
+    context = click.Context(nearveil)
+    verbs = {name: nearveil.get_command(context, name) for name in nearveil.list_commands(context)}
+    return "\n\n".join(part for name, verb in verbs.items() for part in _command(verb, f"nearveil {name}", level=2))
 
 
 def _command(command: Any, name: str, *, level: int) -> Iterator[str]:
     # Click breaks lines for terminals, also within words; here they are one.
-    context = typer.Context(command, info_name=name, terminal_width=_ONE_LINE, max_content_width=_ONE_LINE)
+    context = click.Context(command, info_name=name, terminal_width=_ONE_LINE, max_content_width=_ONE_LINE)
     usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
     yield f"{'#' * level} {name}"
-    yield "\n\n".join(_plain(" ".join(part.split())) for part in command.help.replace("\b", "").split("\n\n"))
+    yield "\n\n".join(_plain(" ".join(part.split())) for part in (command.help or "").replace("\b", "").split("\n\n"))
     yield f"```text\n{usage}\n```"
     panels: dict[str, list[str]] = {}
     for each in command.params:
         record = each.get_help_record(context)
         if record is not None:
-            title = getattr(each, "rich_help_panel", None) or "Options"
+            title = "Arguments" if isinstance(each, click.Argument) else getattr(each, "heading", "Options")
             panels.setdefault(title, []).append(f"| `{record[0].replace('|', ',')}` | {_plain(record[1])} |")
     for title, rows in panels.items():
         yield "\n".join([f"| {title.lower()} | meaning |", "|---|---|", *rows])

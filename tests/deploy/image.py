@@ -1,9 +1,6 @@
-"""The steps of the Dockerfile in a folder, for machines without a container engine.
+"""The steps of the Dockerfile in a folder, without a container engine and without downloads.
 
-    python -m tests.deploy.image /tmp/image
-
-runs every step, with downloads, which takes minutes, and says how large the result is. `built` does the same for tests,
-with the installed packages in place of those that steps download and with code that is compiled already.
+Packages that are installed here, and code that is compiled already, stand for those of the image.
 """
 
 from __future__ import annotations
@@ -15,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,7 +69,7 @@ class Image:
         return {name: str(self.inside(value)) if value.startswith("/") else value for name, value in values.items()}
 
 
-def built(root: Path, *, download: bool = False) -> Image:
+def built(root: Path) -> Image:
     """Run the steps in a new folder."""
     image = Image(root)
     first, last = stages()
@@ -82,17 +78,16 @@ def built(root: Path, *, download: bool = False) -> Image:
     variables = {
         name: str(image.inside(value)) if value.startswith("/") else value for name, value in first.environment.items()
     }
-    if not download:
-        # Code that the tests have compiled is for this processor.
-        variables.pop("NUMBA_CPU_NAME")
+    # Code that the tests have compiled is for this processor.
+    variables.pop("NUMBA_CPU_NAME")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("NEARVEIL_", "NUMBA_"))}
     environment = {**kept, "HOME": str(root / "home"), **variables}
     for word, rest in first.steps:
         if word == "COPY":
             _copy(rest, source)
         elif word == "RUN":
-            _run(rest, source, environment, download=download)
-            if not download and "warm_up" not in rest and ".whl" in rest:
+            _run(rest, source, environment)
+            if "warm_up" not in rest and ".whl" in rest:
                 _take_compiled_code(Path(variables["APP"]))
     for rest in last.values("COPY"):
         *options, origin, target = shlex.split(rest)
@@ -115,8 +110,8 @@ def _copy(rest: str, source: Path) -> None:
             shutil.copy(ROOT / origin, source / target)
 
 
-def _run(command: str, source: Path, environment: dict[str, str], *, download: bool) -> None:
-    if "--require-hashes" in command and not download:
+def _run(command: str, source: Path, environment: dict[str, str]) -> None:
+    if "--require-hashes" in command:
         # What it would install is installed here, in the versions of constraints.txt.
         folder = environment["APP" if "$APP" in command else "BUILD"]
         packages = Path(folder) / "lib" / f"python{sysconfig.get_python_version()}" / "site-packages"
@@ -160,17 +155,3 @@ def make_writable(folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o755)
-
-
-def main(target: Path) -> None:
-    """Run all steps, and say what came of them."""
-    began = time.monotonic()
-    image = built(target, download=True)
-    app = image.inside("/opt/nearveil")
-    size = sum(path.stat().st_size for path in app.rglob("*") if path.is_file() and not path.is_symlink())
-    code = list(app.rglob("*.nbc"))
-    print(f"built in {time.monotonic() - began:.0f} s; {app} has {size / 1e6:.0f} MB, {len(code)} compiled functions")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

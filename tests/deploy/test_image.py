@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from tests.deploy.image import ROOT, Image, built, make_read_only, make_writable, stages
 from tests.deploy.test_supply_chain import pins
 
-# Noted is what Python opens for writing, makes, moves or deletes, the files that SQLite opens, and compiled code.
+# Noted is what Python opens for writing, makes, moves or deletes, and the files that SQLite opens.
 _NOTE_WRITES = """
 import os, sys
 class _Missing:
@@ -35,14 +35,6 @@ def _note(event, arguments):
         return
     os.write(_noted, f"{{event}} {{os.fsdecode(arguments[0])}}\\n".encode())
 sys.addaudithook(_note)
-from numba.core.dispatcher import Dispatcher
-_add = Dispatcher.add_overload
-def _add_and_note(self, code):
-    _add(self, code)
-    # Counted up before for code that was read, and not for code that is compiled.
-    how = "read" if sum(self.stats.cache_hits.values()) == len(self.overloads) else "compiled"
-    os.write(_noted, f"code {{how}} {{self.py_func.__qualname__}}\\n".encode())
-Dispatcher.add_overload = _add_and_note
 """
 _LONGEST_S = 120
 
@@ -103,14 +95,10 @@ def test_the_steps_build_a_service_that_starts_read_only_and_writes_its_data_alo
     assert (data / "platform-key.txt").exists()
     assert _listed(app) == before
     assert list(empty.iterdir()) == []
-    written = {line.split(" ", 1)[1] for line in notes.read_text().splitlines() if line.split(" ")[0] != "code"}
+    written = {line.split(" ", 1)[1] for line in notes.read_text().splitlines()}
     # Numba tries whether it can write beside the package and at home; it cannot, and nothing has changed there.
     allowed = (str(data), str(app), str(empty), ":memory:", "/dev/null")
     assert [path for path in written if not path.startswith(allowed)] == []
-    # Nothing had to be compiled: all of it was read from beside the package.
-    code = [line.split(" ")[1] for line in notes.read_text().splitlines() if line.startswith("code ")]
-    assert code
-    assert set(code) == {"read"}
 
 
 def _not_in_the_image() -> set[str]:

@@ -34,16 +34,6 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(page for page in shown if not page.startswith("project/")) == sorted(there)
 
 
-def test_every_picture_has_a_caption() -> None:
-    """A paragraph below it that begins in italics: where it comes from and what to see."""
-    pages = {page: page.read_text(encoding="utf-8") for page in (*DOCS.rglob("*.md"), ROOT / "README.md")}
-    pictures = [
-        part for text in pages.values() for part in re.findall(r"^!\[[^\]]*\]\(.*\)\n\n.{60}", text, re.MULTILINE)
-    ]
-    assert len(pictures) == sum(len(re.findall(r"^!\[", text, re.MULTILINE)) for text in pages.values()) > 10
-    assert [picture for picture in pictures if "\n\n*" not in picture] == []
-
-
 def test_every_mark_is_filled_in() -> None:
     marked = [name for page in DOCS.rglob("*.md") for name in MARK.findall(page.read_text(encoding="utf-8"))]
     assert sorted(marked) == sorted(GENERATED)
@@ -52,7 +42,6 @@ def test_every_mark_is_filled_in() -> None:
 def test_the_tables_have_every_command_setting_and_route() -> None:
     text = commands()
     assert [verb for verb in VERBS if f"\n## nearveil {verb}\n" not in f"\n{text}"] == []
-    assert "### nearveil keys rotate" in text
     assert "| `--noise" in text
     table = settings_table()
     assert [name for name, each in KNOWN_SETTINGS.items() if each.help and f"`{each.variable}`" not in table] == [
@@ -84,7 +73,6 @@ def test_files_that_pages_link_to_are_in_the_site(tmp_path: Path) -> None:
     stage(tmp_path / "docs")
     page = (tmp_path / "docs" / "guides" / "operating.md").read_text(encoding="utf-8")
     assert "](../files/compose.yaml)" in page
-    assert "](../project/changelog.md)" in page
     assert (tmp_path / "docs" / "files" / "compose.yaml").is_file()
     assert not MARK.search((tmp_path / "docs" / "reference" / "settings.md").read_text(encoding="utf-8"))
 
