@@ -31,7 +31,9 @@ def cells_file(cells: Cells, tmp_path: Path) -> Path:
 
 
 def test_private_cells_cost_the_people_of_the_file(run: Run, people_csv: Path, tmp_path: Path) -> None:
-    outcome = run("protect", people_csv, tmp_path / "out.csv", "--hide-among", 500, "--fit-epsilon", 0.5, "--json")
+    outcome = run(
+        "protect", people_csv, tmp_path / "out.csv", "--hide-among", 500, "--set", "fit_epsilon=0.5", "--json"
+    )
     assert outcome.code == 0, outcome.err
     document = json.loads(outcome.out)
     assert document["mechanism"] == "hide-among"
@@ -80,7 +82,7 @@ def test_cells_from_public_data_and_published_places_cost_nothing(
     rows = np.column_stack([city, np.ones(len(city))])
     np.savetxt(census, rows, delimiter=",", header="latitude,longitude,n", comments="", fmt="%.6f")
     sources = {
-        "public": ("--density", census, "--density-column", "n", "--population", 10_000, "--least-cell", "300m"),
+        "public": ("--density", census, "--density-column", "n", "--set", "population=10_000", "--least-cell", "300m"),
         "published": ("--published", census, "--published-within", "500m", "--least-cell", "300m"),
     }
     for source, options in sources.items():
@@ -131,14 +133,14 @@ def test_steps_are_explained(run: Run, cells_file: Path) -> None:
 OPTIONS_THAT_DO_NOT_GO_TOGETHER = [
     (("--hide-among", 1), 2, "from 2 to"),
     (("--hide-among", 100, "--noise", "500m"), 2, "--noise cannot be used with hide-among"),
-    (("--hide-among", 100, "--release", "metric"), 2, "it is an option of dprs"),
+    (("--hide-among", 100, "--set", "release=metric"), 2, "it is an option of dprs"),
     (("--mechanism", "planar-laplace", "--hide-among", 100), 2, "it is an option of hide-among"),
     (("--mechanism", "dprs", "--least-cell", "100m"), 2, "it is an option of hide-among"),
     (("--cells", "cells.geojson", "--density", "d.csv"), 2, "--cells and --density both say"),
-    (("--cells", "cells.geojson", "--fit-epsilon", 1), 2, "nothing is fitted"),
+    (("--cells", "cells.geojson", "--set", "fit_epsilon=1"), 2, "nothing is fitted"),
     (("--cells", "cells.geojson", "--least-cell", "1km"), 2, "was made already"),
     (("--cells", "cells.geojson", "--region", "paris"), 2, "--region differs from that of the --cells file"),
-    (("--hide-among", 100, "--population", 5), 2, "it is for --density"),
+    (("--hide-among", 100, "--set", "population=5"), 2, "it is for --density"),
     (("--hide-among", 100, "--density-column", "n"), 2, "--density file; add this"),
     (("--hide-among", 100, "--published-within", "1km"), 2, "--published file; add this"),
     (("--published", "d.csv"), 2, "published places without their noise stated"),
@@ -192,7 +194,7 @@ def test_one_person_or_one_place(run: Run, tmp_path: Path, rows: tuple[str, ...]
         (("--density", "people.csv", "out.geojson", "--epsilon", 1), "such cells cost nobody anything"),
         (("--density", "people.csv", "out.geojson", "--hide-among", 9_000), "about 5,000 people, fewer than the 9,000"),
         (("people.csv", "out.csv", "--hide-among", 100), "a file of cells is GeoJSON or GeoParquet"),
-        (("people.csv", "out.geojson", "--hide-among", 100, "--centres", 5), "it is for intervals"),
+        (("people.csv", "out.geojson", "--hide-among", 100, "--set", "centres=5"), "it is for intervals"),
         (("people.csv", "out.geojson", "--hide-among", 100_000), "fewer than the 100,000"),
     ],
 )

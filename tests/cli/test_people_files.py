@@ -107,8 +107,8 @@ def test_people_who_are_left_out_are_not_charged(run: Run, tmp_path: Path) -> No
 def test_lengths_beyond_the_region_are_questioned(run: Run, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text(PEOPLE)
     outcome = run("protect", tmp_path / "in.csv", tmp_path / "out.csv", "--noise", "500km")
-    check(outcome, 2, "more than the region is wide (44 km)", "--epsilon-per-km 0.004")
-    assert run("protect", tmp_path / "in.csv", tmp_path / "out.csv", "--epsilon-per-km", "0.004").code == 0
+    check(outcome, 2, "more than the region is wide (44 km)", "--set epsilon_per_km=0.004")
+    assert run("protect", tmp_path / "in.csv", tmp_path / "out.csv", "--set", "epsilon_per_km=0.004").code == 0
 
 
 def test_options_of_reading_belong_to_a_file(run: Run) -> None:

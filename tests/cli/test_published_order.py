@@ -214,7 +214,7 @@ def test_no_output_replaces_a_file_that_the_run_uses(
     used = tmp_path / f"{what}.json"
     options: tuple[object, ...] = ("--intervals", used)
     if what == "intervals":
-        assert run("fit", people_csv, used, "--centres", 50).code == 0
+        assert run("fit", people_csv, used, "--set", "centres=50").code == 0
     elif what == "ledger":
         options = (*PLANAR, "--person", "id", "--ledger", used, "--budget", "metric:1/1d")
         assert run("protect", source, tmp_path / "before.csv", *options).code == 0

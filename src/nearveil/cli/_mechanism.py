@@ -122,6 +122,8 @@ class MechanismChoice:
         self._check(entry, params)
         if self.noise_m is not None:
             _check_width(self.noise_m, region)
+        if _PER_KM in params and "noise_m" in params:
+            raise UsageError(f"--noise and --set {_PER_KM} set the same parameter; give one of them")
         if _PER_KM in params and "noise_m" in entry.parameters:
             params["noise_m"] = noise_m_from_epsilon_per_km(params.pop(_PER_KM))
         if self.cells is not None:
