@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import typer
+import click
 from fastapi import FastAPI
-from typer.main import get_command
 
-from nearveil.cli.main import VERBS, app_for
+from nearveil.cli.main import VERBS
+from nearveil.cli.main import nearveil as nearveil_command
 from nearveil.server import routes
 from nearveil.server.openapi import PERSON, PLATFORM, describe
 from nearveil.server.settings import KNOWN_SETTINGS
@@ -43,31 +43,30 @@ def settings_table() -> str:
 
 def commands() -> str:
     """Return all commands with their arguments and options."""
-    return "\n\n".join(part for verb in VERBS for part in _command(_verb(verb), f"nearveil {verb}", level=2))
+    top = click.Context(nearveil_command, info_name="nearveil")
+    found = {verb: nearveil_command.get_command(top, verb) for verb in VERBS}
+    return "\n\n".join(part for verb, each in found.items() for part in _command(each, verb, top, level=2))
 
 
-def _verb(verb: str) -> Any:
-    command = get_command(app_for([verb]))
-    return command.commands[verb] if hasattr(command, "commands") else command
-
-
-def _command(command: Any, name: str, *, level: int) -> Iterator[str]:
+def _command(command: Any, name: str, parent: click.Context, *, level: int) -> Iterator[str]:
     # Click breaks lines for terminals, also within words; here they are one.
-    context = typer.Context(command, info_name=name, terminal_width=_ONE_LINE, max_content_width=_ONE_LINE)
+    context = click.Context(
+        command, parent, info_name=name, terminal_width=_ONE_LINE, max_content_width=_ONE_LINE, show_default=True
+    )
     usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
-    yield f"{'#' * level} {name}"
+    yield f"{'#' * level} {context.command_path}"
     yield "\n\n".join(_plain(" ".join(part.split())) for part in command.help.replace("\b", "").split("\n\n"))
     yield f"```text\n{usage}\n```"
-    panels: dict[str, list[str]] = {}
+    headings: dict[str, list[str]] = {}
     for each in command.params:
         record = each.get_help_record(context)
         if record is not None:
-            title = getattr(each, "rich_help_panel", None) or "Options"
-            panels.setdefault(title, []).append(f"| `{record[0].replace('|', ',')}` | {_plain(record[1])} |")
-    for title, rows in panels.items():
-        yield "\n".join([f"| {title.lower()} | meaning |", "|---|---|", *rows])
+            heading = getattr(each, "heading", "arguments")
+            headings.setdefault(heading, []).append(f"| `{record[0].replace('|', ',')}` | {_plain(record[1])} |")
+    for heading, rows in headings.items():
+        yield "\n".join([f"| {heading.lower()} | meaning |", "|---|---|", *rows])
     for sub_name, sub in getattr(command, "commands", {}).items():
-        yield from _command(sub, f"{name} {sub_name}", level=level + 1)
+        yield from _command(sub, sub_name, context, level=level + 1)
 
 
 def openapi() -> dict[str, Any]:

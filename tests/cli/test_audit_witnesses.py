@@ -23,8 +23,10 @@ def witness(run: Run, tmp_path: Path, kept: dict[str, str]) -> Path:
     """Against a claim of half the loss."""
     path = tmp_path / "witness.json"
     if not kept:
-        outcome = run("audit", "--set", "release=interval", "--set", "centres=50", "--epsilon", 4, "--claim", "interval:2",
-                      "--samples", 200_000, "--seed", 1, "--witness", path)  # fmt: skip
+        outcome = run(
+            "audit", "--set", "release=interval", "--set", "centres=50", "--epsilon", 4, "--claim", "interval:2",
+            "--samples", 200_000, "--seed", 1, "--witness", path,
+        )  # fmt: skip
         assert outcome.code == 1, outcome
         kept["witness"] = path.read_text()
     path.write_text(kept["witness"])

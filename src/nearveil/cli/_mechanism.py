@@ -20,7 +20,7 @@ from nearveil.io.atomic import read_text
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.intervals import Intervals, intervals_from_json
-from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, noise_m_from_epsilon_per_km
+from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, LARGEST_NOISE_M, noise_m_from_epsilon_per_km
 from nearveil.mechanisms.registry import MECHANISMS, MechanismEntry, mechanism_entry
 from nearveil.region import Region, metres
 
@@ -159,7 +159,8 @@ class MechanismChoice:
 def _check_width(noise_m: float, region: Region) -> None:
     """Refuse a length beyond the region, which is likely a slip."""
     side_m = 2 * max(region.half_extent_m)
-    if noise_m > side_m:
+    # Beyond the largest noise there is, the constructor says so.
+    if side_m < noise_m <= LARGEST_NOISE_M:
         raise UsageError(
             f"--noise is more than the region is wide ({side_m / 1000:,.0f} km): nearly everybody would be published "
             "at its edge; give less, or choose a larger region"
