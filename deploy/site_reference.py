@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from nearveil.cli.main import VERBS
 from nearveil.cli.main import nearveil as nearveil_command
+from nearveil.cli.serve import OPTIONS
 from nearveil.server import routes
 from nearveil.server.openapi import PERSON, PLATFORM, describe
 from nearveil.server.settings import KNOWN_SETTINGS
@@ -35,7 +36,7 @@ def settings_table() -> str:
     for each in KNOWN_SETTINGS.values():
         in_file = f"`{each.name}`" if each.only is None else ""
         variable = f"`{each.variable}`" if each.only != "option" else ""
-        option = f"`{each.option}`" if each.only != "environment" else ""
+        option = f"`{each.option}`" if each.name in OPTIONS else ""
         default = f"`{each.default}`" if each.default else ""
         rows.append(f"| {in_file} | {variable} | {option} | {default} | {_plain(each.help)} |")
     return "\n".join(rows)
