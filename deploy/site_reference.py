@@ -14,7 +14,9 @@ from typing import Any
 import click
 from fastapi import FastAPI
 
-from nearveil.cli.main import nearveil
+from nearveil.cli.main import VERBS
+from nearveil.cli.main import nearveil as nearveil_command
+from nearveil.cli.serve import OPTIONS
 from nearveil.server import routes
 from nearveil.server.openapi import PERSON, PLATFORM, describe
 from nearveil.server.settings import KNOWN_SETTINGS
@@ -34,7 +36,7 @@ def settings_table() -> str:
     for each in KNOWN_SETTINGS.values():
         in_file = f"`{each.name}`" if each.only is None else ""
         variable = f"`{each.variable}`" if each.only != "option" else ""
-        option = f"`{each.option}`" if each.only != "environment" else ""
+        option = f"`{each.option}`" if each.name in OPTIONS else ""
         default = f"`{each.default}`" if each.default else ""
         rows.append(f"| {in_file} | {variable} | {option} | {default} | {_plain(each.help)} |")
     return "\n".join(rows)
@@ -42,28 +44,30 @@ def settings_table() -> str:
 
 def commands() -> str:
     """Return all commands with their arguments and options."""
-    context = click.Context(nearveil)
-    verbs = {name: nearveil.get_command(context, name) for name in nearveil.list_commands(context)}
-    return "\n\n".join(part for name, verb in verbs.items() for part in _command(verb, f"nearveil {name}", level=2))
+    top = click.Context(nearveil_command, info_name="nearveil")
+    found = {verb: nearveil_command.get_command(top, verb) for verb in VERBS}
+    return "\n\n".join(part for verb, each in found.items() for part in _command(each, verb, top, level=2))
 
 
-def _command(command: Any, name: str, *, level: int) -> Iterator[str]:
+def _command(command: Any, name: str, parent: click.Context, *, level: int) -> Iterator[str]:
     # Click breaks lines for terminals, also within words; here they are one.
-    context = click.Context(command, info_name=name, terminal_width=_ONE_LINE, max_content_width=_ONE_LINE)
+    context = click.Context(
+        command, parent, info_name=name, terminal_width=_ONE_LINE, max_content_width=_ONE_LINE, show_default=True
+    )
     usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
-    yield f"{'#' * level} {name}"
-    yield "\n\n".join(_plain(" ".join(part.split())) for part in (command.help or "").replace("\b", "").split("\n\n"))
+    yield f"{'#' * level} {context.command_path}"
+    yield "\n\n".join(_plain(" ".join(part.split())) for part in command.help.replace("\b", "").split("\n\n"))
     yield f"```text\n{usage}\n```"
-    panels: dict[str, list[str]] = {}
+    headings: dict[str, list[str]] = {}
     for each in command.params:
         record = each.get_help_record(context)
         if record is not None:
-            title = "Arguments" if isinstance(each, click.Argument) else getattr(each, "heading", "Options")
-            panels.setdefault(title, []).append(f"| `{record[0].replace('|', ',')}` | {_plain(record[1])} |")
-    for title, rows in panels.items():
-        yield "\n".join([f"| {title.lower()} | meaning |", "|---|---|", *rows])
+            heading = getattr(each, "heading", "arguments")
+            headings.setdefault(heading, []).append(f"| `{record[0].replace('|', ',')}` | {_plain(record[1])} |")
+    for heading, rows in headings.items():
+        yield "\n".join([f"| {heading.lower()} | meaning |", "|---|---|", *rows])
     for sub_name, sub in getattr(command, "commands", {}).items():
-        yield from _command(sub, f"{name} {sub_name}", level=level + 1)
+        yield from _command(sub, sub_name, context, level=level + 1)
 
 
 def openapi() -> dict[str, Any]:

@@ -21,7 +21,7 @@ def compare(effort: Effort) -> Iterator[Result]:
     with TemporaryDirectory() as name:
         folder = Path(name)
         source = write_people(folder / "people.csv", 1_000)
-        protect = ["protect", str(source), str(folder / "out.csv"), "--force", "--centres", "20"]
+        protect = ["protect", str(source), str(folder / "out.csv"), "--force", "--set", "centres=20"]
         contenders = [
             Contender(PYTHON, _starting([sys.executable, "-c", "pass"])),
             Contender(HELP, _starting([*_command(), "--help"])),

@@ -70,7 +70,7 @@ def module(tmp_path: Path) -> str:
 def test_the_papers_claim_for_its_release_is_violated(run: Run, tmp_path: Path) -> None:
     """No outputs are shared between cells, so it is found for certain."""
     witness, picture = tmp_path / "w.json", tmp_path / "p.png"
-    paper = ("audit", "--release", "paper", "--claim", "paper", *SMALL)
+    paper = ("audit", "--set", "release=paper", "--claim", "paper", *SMALL)
     found = audited(run(*paper, "--json", "--witness", witness, "--picture", picture), 1, "violated")
     assert found.keys() >= {"verdict", "epsilon_lower", "epsilon_claimed", "witness"}
     assert found["epsilon_claimed"] == pytest.approx(1.0)
@@ -96,7 +96,7 @@ def test_the_papers_claim_for_its_release_is_violated(run: Run, tmp_path: Path) 
 @pytest.mark.parametrize("release", ["interval", "metric", None])
 def test_the_sound_releases_are_consistent(run: Run, release: str | None) -> None:
     """False alarms: 1e-6 each, and none at this seed."""
-    options = () if release is None else ("--release", release)
+    options = () if release is None else ("--set", f"release={release}")
     found = audited(run("audit", *options, *SMALL, "--json"), 0, "consistent")
     assert 0 < found["epsilon_lower"] <= found["epsilon_claimed"]
     assert found["epsilon_claimed"] == pytest.approx(1.0 if release == "interval" else 0.004)
@@ -189,7 +189,7 @@ def test_what_is_no_place_is_refused(run: Run, place: str) -> None:
 
 
 def test_a_place_is_for_the_release(run: Run, tmp_path: Path) -> None:
-    failed(run("audit", "--stage", "fit", "--release", "paper", "--place", "37.7,-122.4"), 2, "--place")
+    failed(run("audit", "--stage", "fit", "--set", "release=paper", "--place", "37.7,-122.4"), 2, "--place")
     failed(run("audit", "--check", tmp_path / "w.json", "--place", "37.7,-122.4"), 2, "leave these options out")
 
 
@@ -255,7 +255,7 @@ def test_the_fit(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """False alarms: 1e-6, and none at this seed."""
     monkeypatch.setattr("nearveil.mechanisms.nearest._STEPS_FOR_FEW", (8,))
     witness = tmp_path / "w.json"
-    fit = ("audit", "--stage", "fit", "--mechanism", "dprs", "--release", "paper", "--seed", 1, "--samples", 1000)
+    fit = ("audit", "--stage", "fit", "--mechanism", "dprs", "--set", "release=paper", "--seed", 1, "--samples", 1000)
     found = audited(run(*fit, "--json", "--witness", witness), 0, "consistent")
     assert found["witness"] == json.loads(witness.read_text())
     assert found["epsilon_lower"] <= found["epsilon_claimed"] < 1

@@ -31,11 +31,13 @@ WRONG = [
     (("--callable", "a:b", "--command", "c"), "give one of them"),
     (("--callable", "a:b"), "does not know what this mechanism promises"),
     (("--callable", "a:b", "--claim", "own"), "does not know what this mechanism promises"),
-    (("--callable", "a:b", "--claim", "local:1", "--release", "paper"), "--release cannot be used with --callable"),
+    (
+        ("--callable", "a:b", "--claim", "local:1", "--set", "release=paper"),
+        "--set release cannot be used with --callable",
+    ),
     (("--callable", "no_such_module_here:f", "--claim", "local:1"), "there is no module"),
     (("--timeout", "3"), "--timeout is for"),
-    (("--adapter", "my_service.py"), "use 'nearveil attack --adapter'"),
-    (("--release", "metric", "--epsilon", "1"), "--epsilon cannot be used with the release metric"),
+    (("--set", "release=metric", "--epsilon", "1"), "the release metric takes"),
     (("--confidence", "0.5"), "--confidence"),
     (("--confidence", "1"), "--confidence"),
     (("--samples", "100"), "at least 2,000 samples"),
@@ -44,7 +46,7 @@ WRONG = [
     (("--stage", "fit", "--mechanism", "srr"), "--stage fit is for dprs"),
     (("--stage", "fit", "--picture", "p.png"), "a fit has no two locations"),
     (("--stage", "fit", "--claim", "local:1"), "central"),
-    (("--check", "w.json", "--release", "paper"), "from the witness"),
+    (("--check", "w.json", "--set", "release=paper"), "from the witness"),
     (("--check", "w.json", "--claim", "local:1"), "from the witness"),
     (("--check", "w.json", "--stage", "fit"), "from the witness"),
     (("--region", "atlantis"), "no region named"),
@@ -131,7 +133,7 @@ def test_a_nearveil_that_cannot_be_loaded_gives_no_verdict(tmp_path: Path) -> No
     environment = {**os.environ, "PYTHONPATH": path}
     found = subprocess.run([*COMMAND, *QUICK], capture_output=True, text=True, check=False, env=environment)
     assert (found.returncode, found.stdout) == (4, "")
-    assert found.stderr == "error: Nearveil failed (ImportError); there is no verdict\n"
+    assert found.stderr.startswith("error: Nearveil failed (ImportError)")
     other = subprocess.run([*COMMAND, "region"], capture_output=True, text=True, check=False, env=environment)
     assert other.returncode == 1
 

@@ -23,8 +23,10 @@ def witness(run: Run, tmp_path: Path, kept: dict[str, str]) -> Path:
     """Against a claim of half the loss."""
     path = tmp_path / "witness.json"
     if not kept:
-        outcome = run("audit", "--release", "interval", "--centres", 50, "--epsilon", 4, "--claim", "interval:2",
-                      "--samples", 200_000, "--seed", 1, "--witness", path)  # fmt: skip
+        outcome = run(
+            "audit", "--set", "release=interval", "--set", "centres=50", "--epsilon", 4, "--claim", "interval:2",
+            "--samples", 200_000, "--seed", 1, "--witness", path,
+        )  # fmt: skip
         assert outcome.code == 1, outcome
         kept["witness"] = path.read_text()
     path.write_text(kept["witness"])
@@ -64,7 +66,9 @@ def test_too_few_samples_to_check_with_are_inconclusive(run: Run, witness: Path)
 def test_places_of_a_witness_are_looked_up(run: Run, tmp_path: Path) -> None:
     """A pair across a border, said to share an interval: an interval claim does not speak of it."""
     path = tmp_path / "witness.json"
-    outcome = run("audit", "--release", "interval", "--centres", 50, "--claim", "local:1", *SMALL, "--witness", path)
+    outcome = run(
+        "audit", "--set", "release=interval", "--set", "centres=50", "--claim", "local:1", *SMALL, "--witness", path
+    )
     assert outcome.code == 1, outcome
     document = json.loads(path.read_text())
     document["claim"]["notion"] = "interval"

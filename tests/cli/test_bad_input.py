@@ -111,9 +111,9 @@ def test_what_csv_cannot_hold(run: Run, tmp_path: Path, values: pa.Array) -> Non
 @pytest.mark.parametrize(
     ("rows", "options", "words"),
     [
-        (GOOD, ["--release", "metric"], ["two people or more", "planar-laplace"]),
-        (GOOD * 20, ["--centres", "800"], ["20 rows, fewer than the 800 intervals", "--centres"]),
-        (GOOD * 900, ["--release", "metric"], ["same location"]),
+        (GOOD, ["--set", "release=metric"], ["two people or more", "planar-laplace"]),
+        (GOOD * 20, ["--set", "centres=800"], ["20 rows, fewer than the 800 intervals"]),
+        (GOOD * 900, ["--set", "release=metric"], ["same location"]),
     ],
 )
 def test_people_to_learn_no_intervals_from(
@@ -134,13 +134,11 @@ def test_people_to_learn_no_intervals_from(
         (["--epsilon", "-1"], ["epsilon must lie between"]),
         (["--epsilon", "nan"], ["epsilon must be a finite number"]),
         (["--epsilon", "1e9"], ["epsilon must lie between"]),
-        (["--release", "paper", "--delta", "0"], ["delta must be greater than 0 and at most 0.1"]),
-        (["--release", "paper", "--delta", "1"], ["delta must be greater than 0 and at most 0.1"]),
-        (["--delta", "1e-5"], ["--delta cannot be used with the private grid"]),
-        (["--centres", "1"], ["centres must be a whole number from 2"]),
-        (["--gamma", "2"], ["gamma"]),
-        (["--rounds", "3"], ["--rounds is an option of --fit-method pic"]),
-        (["--fit-method", "pic", "--rounds", "0"], ["rounds"]),
+        (["--set", "release=paper", "--set", "delta=0"], ["delta must be greater than 0 and at most 0.1"]),
+        (["--set", "release=paper", "--set", "delta=1"], ["delta must be greater than 0 and at most 0.1"]),
+        (["--set", "centres=1"], ["centres must be a whole number from 2"]),
+        (["--set", "gamma=2"], ["gamma"]),
+        (["--set", "fit_method=pic", "--set", "rounds=0"], ["rounds"]),
         (["--region", "37.5,-122.6,37.5,-122.2"], ["no area"]),
         (["--region", "1,2,3"], ["south,west,north,east"]),
         (["--region", "atlantis"], ["no region named 'atlantis'"]),
@@ -149,46 +147,37 @@ def test_people_to_learn_no_intervals_from(
             ["--epsilon cannot be used with planar-laplace", "--noise"],
         ),
         (["--mechanism", "srr", "--noise", "500m"], ["--noise cannot be used with srr"]),
-        (
-            ["--release", "interval", "--noise", "500m"],
-            ["--noise cannot be used with the release interval"],
-        ),
-        (
-            ["--epsilon", "1", "--noise", "500m"],
-            [
-                "give either --noise (planar Laplace)",
-                "or --epsilon (which selects DPRS, release interval), not both",
-            ],
-        ),
-        (
-            ["--noise-law", "gaussian", "--noise", "500m"],
-            ["give either --noise (planar Laplace) or --noise-law (which selects DPRS, release interval), not both"],
-        ),
-        (
-            ["--mechanism", "dprs", "--epsilon", "1", "--epsilon-per-km", "4"],
-            ["give either --epsilon-per-km (DPRS, release metric) or --epsilon"],
-        ),
-        (["--release", "metric", "--epsilon", "1"], ["--epsilon cannot be used with the release metric"]),
-        (["--release", "metric", "--noise-law", "gaussian"], ["--noise-law cannot be used with the release metric"]),
-        (["--release", "paper", "--fit-epsilon", "1"], ["--fit-epsilon cannot be used with the release paper"]),
-        (["--fit-epsilon", "0"], ["fit_epsilon must lie between"]),
-        (["--least-radius", "0m"], ["--least-radius takes a length"]),
-        (["--mechanism", "srr", "--least-radius", "10m"], ["--least-radius cannot be used with srr"]),
-        (["--mechanism", "square", "--noise-law", "gaussian"], ["--noise-law cannot be used with square"]),
-        (["--mechanism", "planar-laplace", "--delta", "1e-5"], ["--delta cannot be used with planar-laplace"]),
+        (["--set", "release=interval", "--noise", "500m"], ["interval takes epsilon"]),
+        (["--epsilon", "1", "--noise", "500m"], ["give either", "release metric", "release interval"]),
+        (["--mechanism", "dprs", "--epsilon", "1", "--set", "epsilon_per_km=4"], ["give either"]),
+        (["--set", "release=metric", "--epsilon", "1"], ["the release metric takes"]),
+        (["--set", "release=metric", "--set", "noise=gaussian"], ["release metric has planar Laplace noise"]),
+        (["--set", "release=paper", "--set", "fit_epsilon=1"], ["half of epsilon"]),
+        (["--set", "fit_epsilon=0"], ["fit_epsilon must lie between"]),
+        (["--set", "least_radius_m=0m"], ["--set least_radius_m takes a length"]),
+        (["--mechanism", "srr", "--set", "least_radius_m=10m"], ["srr has no parameter least_radius_m", "levels"]),
+        (["--mechanism", "square", "--set", "noise=gaussian"], ["square has no parameter noise", "aim"]),
+        (["--mechanism", "planar-laplace", "--set", "delta=1e-5"], ["planar-laplace has no parameter delta"]),
         (["--noise", "0"], ["--noise takes a length"]),
         (["--noise", "5miles"], ["--noise takes a length"]),
         (["--noise", "0.2m"], ["at least 1 metre"]),
-        (["--noise", "500m", "--epsilon-per-km", "4"], ["give one of them"]),
+        (["--noise", "500m", "--set", "epsilon_per_km=4"], ["give one of them"]),
         (["--noise", "1e8km"], ["at most 10,000 km"]),
-        (["--epsilon-per-km", "-4"], ["epsilon per km must be greater than 0"]),
-        (["--epsilon-per-km", "1e9"], ["at least 1 metre"]),
+        (["--set", "epsilon_per_km=-4"], ["epsilon per km must be greater than 0"]),
+        (["--set", "epsilon_per_km=1e9"], ["at least 1 metre"]),
         (["--region", ""], ["no region named ''"]),
         (["--region", "37.7000001,-122.41,37.7000002,-122.40"], ["smaller than about 100 m"]),
-        (["--gamma", "1e-300"], ["gamma must lie between 0.01"]),
-        (["--fit-method", "private-grid", "--rounds", "3"], ["--rounds is an option of"]),
+        (["--set", "gamma=1e-300"], ["gamma must lie between 0.01"]),
+        (["--set", "gama=0.3"], ["gama is not a parameter", "did you mean gamma?", "--mechanism"]),
+        (["--set", "levels=4"], ["levels is not a parameter", "--mechanism"]),
+        (["--mechanism", "dprs", "--set", "gama=0.3"], ["dprs has no parameter gama", "gamma?", "centres, delta"]),
+        (["--set", "gamma"], ["--set takes a parameter and its value"]),
+        (["--set", "gamma=0.3", "--set", "gamma=0.4"], ["--set gamma is given twice"]),
+        (["--set", "epsilon=1"], ["epsilon has an option of its own; use --epsilon"]),
+        (["--set", "region=berlin"], ["region cannot be set"]),
+        (["--mechanism", "square", "--set", "aim=3"], ["aim"]),
         (["--seed", "-1"], ["seed"]),
-        (["--release", "paper", "--population", "10", "--centres", "5"], ["population sizes nothing"]),
+        (["--set", "release=paper", "--set", "population=10", "--set", "centres=5"], ["population sizes nothing"]),
     ],
 )
 def test_options(run: Run, tmp_path: Path, options: list[str], words: list[str]) -> None:
@@ -198,9 +187,7 @@ def test_options(run: Run, tmp_path: Path, options: list[str], words: list[str])
     assert [path.name for path in tmp_path.iterdir()] == [source.name]
 
 
-@pytest.mark.parametrize(
-    "options", [["--mechanism", "magic"], ["--release", "magic"], ["--epsilon", "many"], ["--nope"]]
-)
+@pytest.mark.parametrize("options", [["--mechanism", "magic"], ["--epsilon", "many"], ["--nope"]])
 def test_words_the_command_line_does_not_know(run: Run, tmp_path: Path, options: list[str]) -> None:
     outcome = run("protect", tmp_path / "a.csv", tmp_path / "b.csv", *options)
     assert outcome.code == 2
@@ -246,7 +233,7 @@ def test_existing_output_is_kept(run: Run, tmp_path: Path) -> None:
     check(run("protect", source, tmp_path / "no" / "out.csv"), 4, "folder does not exist")
     # A failure later on does not touch it either, even with --force.
     source.write_text(HEADER + GOOD)
-    check(run("protect", source, output, "--force", "--centres", "5"), 3, "two people or more")
+    check(run("protect", source, output, "--force", "--set", "centres=5"), 3, "two people or more")
     assert output.read_text() == "precious"
 
 
@@ -319,7 +306,7 @@ def test_a_folder_that_may_not_be_written_for_intervals_and_pictures(
 ) -> None:
     source = tmp_path / "people.csv"
     source.write_text(ENOUGH)
-    check(run("fit", source, locked_folder / "i.json", "--centres", 20), 4, "cannot be written")
+    check(run("fit", source, locked_folder / "i.json", "--set", "centres=20"), 4, "cannot be written")
     monkeypatch.setattr("nearveil.cli.demo.PEOPLE", 2_000)
     outcome = run("demo", "--out", locked_folder)
     assert (outcome.code, "cannot be written" in outcome.err) == (4, True)

@@ -38,7 +38,7 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_certificate_is_written_and_holds(run: Run, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     certificate = tmp_path / "certificate.json"
-    written = run("certify", "--epsilon", 1, "--centres", 20, "--out", certificate)
+    written = run("certify", "--epsilon", 1, "--set", "centres=20", "--out", certificate)
     assert written.code == 0, written.err
     found = json.loads(run("certify", "--check", certificate, "--json").out)
     assert found["holds"] is True
@@ -55,8 +55,8 @@ def test_a_certificate_is_written_and_holds(run: Run, tmp_path: Path, request: p
     [
         (),
         ("--noise", "200m"),
-        ("--epsilon", 3, "--noise-law", "gaussian", "--centres", 20),
-        ("--release", "paper", "--centres", 20),
+        ("--epsilon", 3, "--set", "noise=gaussian", "--set", "centres=20"),
+        ("--set", "release=paper", "--set", "centres=20"),
         ("--mechanism", "srr"),
         ("--mechanism", "square", "--epsilon", 2),
         ("--mechanism", "laplace"),
@@ -193,19 +193,21 @@ def test_files_that_are_no_certificates(run: Run, tmp_path: Path, certificate: P
 
 
 def test_a_guarantee_in_plain_words(run: Run, people_csv: Path, tmp_path: Path) -> None:
-    metric = run("guarantee", "--centres", 60)
+    metric = run("guarantee", "--set", "centres=60")
     assert metric.code == 0, metric.err
     said = " ".join(metric.out.split())
     # A loss of 0.4 over 100 m: e^0.4 / (1 + e^0.4) = 0.599.
     assert "100 m apart: 60 % sure (at most 1.5 times likelier)" in said
     assert "5,000 m apart: not hidden" in said
     assert "FITTED ON" in said
-    interval = " ".join(run("guarantee", "--epsilon", 1, "--centres", 60).out.split())
+    interval = " ".join(run("guarantee", "--epsilon", 1, "--set", "centres=60").out.split())
     assert "at most 2.72 times likelier" in interval
     assert "74 % sure" in interval
-    assert "Do not rely on it" in run("guarantee", "--release", "paper", "--centres", 60).out
+    assert "Do not rely on it" in run("guarantee", "--set", "release=paper", "--set", "centres=60").out
     printed = tmp_path / "result.json"
-    printed.write_text(run("protect", people_csv, tmp_path / "o.csv", "--epsilon", 1, "--centres", 60, "--json").out)
+    printed.write_text(
+        run("protect", people_csv, tmp_path / "o.csv", "--epsilon", 1, "--set", "centres=60", "--json").out
+    )
     assert "74 % sure" in " ".join(run("guarantee", printed).out.split())
     assert run("guarantee", printed, "--card", "short").out.startswith("┌─ GUARANTEE")
     assert json.loads(run("guarantee", printed, "--json").out) == json.loads(printed.read_text())["guarantee"]

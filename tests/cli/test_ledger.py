@@ -22,7 +22,7 @@ BUDGETS = ("--budget", "metric:0.009/30d", "--budget", "central:4/30d")
 def test_a_release_and_its_fit_are_charged_and_a_third_is_refused(run: Run, people_csv: Path, tmp_path: Path) -> None:
     """At 500 m a release costs 0.004 per metre: two fit into 0.009, a third does not, and nothing is written then."""
     ledger = tmp_path / "ledger"
-    arguments = ("protect", people_csv, "--person", "id", "--centres", 50, "--ledger", ledger, *BUDGETS)
+    arguments = ("protect", people_csv, "--person", "id", "--set", "centres=50", "--ledger", ledger, *BUDGETS)
     for number in (1, 2):
         outcome = run(*arguments[:2], tmp_path / f"{number}.csv", *arguments[2:])
         assert outcome.code == 0, outcome.err
@@ -40,14 +40,23 @@ def test_a_release_and_its_fit_are_charged_and_a_third_is_refused(run: Run, peop
 
 
 def test_a_fit_alone_is_charged(run: Run, people_csv: Path, tmp_path: Path) -> None:
-    arguments = ("--centres", 50, "--person", "id", "--ledger", tmp_path / "ledger", "--budget", "central:1.5/30d")
+    arguments = (
+        "--set",
+        "centres=50",
+        "--person",
+        "id",
+        "--ledger",
+        tmp_path / "ledger",
+        "--budget",
+        "central:1.5/30d",
+    )
     assert run("fit", people_csv, tmp_path / "i.json", *arguments).code == 0
     assert run("fit", people_csv, tmp_path / "j.json", *arguments).code == 5
     assert not (tmp_path / "j.json").exists()
 
 
 def test_intervals_made_before_are_not_charged_again(run: Run, people_csv: Path, tmp_path: Path) -> None:
-    assert run("fit", people_csv, tmp_path / "i.json", "--centres", 50).code == 0
+    assert run("fit", people_csv, tmp_path / "i.json", "--set", "centres=50").code == 0
     outcome = run(
         "protect", people_csv, tmp_path / "o.csv", "--intervals", tmp_path / "i.json", "--epsilon", 1, "--person", "id",
         "--ledger", tmp_path / "ledger", "--budget", "interval:1/1d",
@@ -83,7 +92,7 @@ def test_ids_that_could_name_one_person_twice_are_refused(run: Run, people_csv: 
     table = pd_table(people_csv)
     pq.write_table(table, tmp_path / "p.parquet")
     outcome = run(
-        "protect", tmp_path / "p.parquet", tmp_path / "o.csv", "--epsilon", 1, "--centres", 50, "--person", "id",
+        "protect", tmp_path / "p.parquet", tmp_path / "o.csv", "--epsilon", 1, "--set", "centres=50", "--person", "id",
         "--ledger", tmp_path / "ledger", *BUDGETS,
     )  # fmt: skip
     assert (outcome.code, "two accounts" in outcome.err) == (3, True)
@@ -100,7 +109,7 @@ def test_a_notion_without_a_budget_is_refused_and_nothing_is_published(
     run: Run, people_csv: Path, tmp_path: Path
 ) -> None:
     outcome = run(
-        "protect", people_csv, tmp_path / "o.csv", "--centres", 50, "--person", "id",
+        "protect", people_csv, tmp_path / "o.csv", "--set", "centres=50", "--person", "id",
         "--ledger", tmp_path / "ledger", "--budget", "metric:1/1d",
     )  # fmt: skip
     assert (outcome.code, "central" in outcome.err) == (2, True)

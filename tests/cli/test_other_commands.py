@@ -16,22 +16,26 @@ from tests.cli.conftest import Run
 @pytest.mark.parametrize("method", ["pic", "private-grid"])
 def test_fit(run: Run, people_csv: Path, tmp_path: Path, method: str) -> None:
     output = tmp_path / "intervals.json"
-    outcome = run("fit", people_csv, output, "--fit-method", method, "--centres", 60, "--epsilon", 0.7, "--json")
+    outcome = run(
+        "fit", people_csv, output, "--set", f"fit_method={method}", "--set", "centres=60", "--epsilon", 0.7, "--json"
+    )
     assert outcome.code == 0, outcome.err
     document = json.loads(outcome.out)
     assert (document["intervals"], document["method"], document["seeded"]) == (60, method, False)
     assert document["epsilon"] == pytest.approx(0.7, rel=1e-6)
     intervals = intervals_from_json(output.read_text())
     assert len(intervals) == 60
-    assert run("fit", people_csv, output, "--centres", 60).code == 4
-    text = run("fit", people_csv, output, "--fit-method", method, "--centres", 60, "--force", "--seed", 1).out
+    assert run("fit", people_csv, output, "--set", "centres=60").code == 4
+    text = run(
+        "fit", people_csv, output, "--set", f"fit_method={method}", "--set", "centres=60", "--force", "--seed", 1
+    ).out
     assert "60 intervals, found by" in text
     assert "seed" in text
 
 
 def test_fit_on_several_rows_per_person_counts_rows(run: Run, people_csv: Path, tmp_path: Path) -> None:
     output = tmp_path / "intervals.json"
-    assert run("fit", people_csv, output, "--centres", 60, "--per-row").code == 0
+    assert run("fit", people_csv, output, "--set", "centres=60", "--per-row").code == 0
     assert intervals_from_json(output.read_text()).unit == "row"
     outcome = run("protect", people_csv, tmp_path / "o.csv", "--intervals", output, "--json")
     assert json.loads(outcome.out)["guarantee"]["also"][0]["unit"] == "per row"

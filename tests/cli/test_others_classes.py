@@ -354,7 +354,7 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(name: str, sentence: str, 
 
 
 def test_options_that_a_class_does_not_take(run: Run, own_file: Path, few_csv: Path) -> None:
-    for options in (("--epsilon", 1), ("--noise", "500m"), ("--gamma", 0.5)):
+    for options in (("--epsilon", 1), ("--noise", "500m"), ("--set", "gamma=0.5")):
         outcome = run("protect", few_csv, few_csv.with_name("out.csv"), "--mechanism", f"{own_file}:Rounded", *options)
         assert outcome.code == 2
         assert f"{options[0]} cannot be used with rounded" in outcome.err

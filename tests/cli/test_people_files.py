@@ -74,15 +74,13 @@ def test_bad_rows_are_left_out_and_the_card_says_so(run: Run, tmp_path: Path) ->
     public.mkdir()
     check(run("protect", source, public / "out.csv", "--skip-bad", public / "bad.csv"), 2, "beside the OUTPUT")
     check(run("protect", source, public / "out.csv", "--skip-bad", source), 2, "names the INPUT or the OUTPUT")
-    figures = tmp_path / "figures.json"
-    outcome = run("protect", source, public / "out.csv", "--skip-bad", bad, "--true-figures", figures, "--card", "full")
+    outcome = run("protect", source, public / "out.csv", "--skip-bad", bad, "--json")
     assert outcome.code == 0, outcome.err
     assert "2 of 202 rows were left out" in outcome.err
-    assert "are left out (--skip-bad)" in " ".join(outcome.out.replace("│", " ").split())
+    assert any("are left out" in note for note in json.loads(outcome.out)["guarantee"]["notes"])
     assert "52.5" not in outcome.err + outcome.out
     assert len((public / "out.csv").read_text().splitlines()) == 201
     assert [line.split(",")[0] for line in bad.read_text().splitlines()] == ["bad_row", "201", "202"]
-    assert json.loads(figures.read_text())["left_out"] == 2
     # Beside the input, there are true locations already.
     assert run("protect", source, tmp_path / "out.csv", "--skip-bad", tmp_path / "worse.csv").code == 0
     # The same rows may be written again, as after `nearveil plan`; others replace nothing.
@@ -107,8 +105,8 @@ def test_people_who_are_left_out_are_not_charged(run: Run, tmp_path: Path) -> No
 def test_lengths_beyond_the_region_are_questioned(run: Run, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text(PEOPLE)
     outcome = run("protect", tmp_path / "in.csv", tmp_path / "out.csv", "--noise", "500km")
-    check(outcome, 2, "more than the region is wide (44 km)", "--epsilon-per-km 0.004")
-    assert run("protect", tmp_path / "in.csv", tmp_path / "out.csv", "--epsilon-per-km", "0.004").code == 0
+    check(outcome, 2, "more than the region is wide (44 km)")
+    assert run("protect", tmp_path / "in.csv", tmp_path / "out.csv", "--set", "epsilon_per_km=0.004").code == 0
 
 
 def test_options_of_reading_belong_to_a_file(run: Run) -> None:

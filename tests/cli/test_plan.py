@@ -7,10 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearveil.cli import protect
-from nearveil.cli._protection import (
-    build_mechanism,
-)
+from nearveil.cli._mechanism import MechanismChoice
 from nearveil.errors import UsageError
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.families import sound_families
@@ -77,11 +74,13 @@ def test_every_command_means_the_defence_that_was_measured(
 ) -> None:
     built = []
 
-    def spy(*args: object) -> object:
-        built.append(build_mechanism(*args))  # type: ignore[arg-type]
+    build = MechanismChoice.build
+
+    def spy(choice: MechanismChoice, region: Region, seed: int | None = None) -> object:
+        built.append(build(choice, region, seed))
         raise UsageError("seen enough")
 
-    monkeypatch.setattr(protect, "build_mechanism", spy)
+    monkeypatch.setattr(MechanismChoice, "build", spy)
     read = ReadOptions(latitude="latitude", longitude="longitude", clip=True)
     source = PeopleSource(people=few_csv, region=san_francisco, region_text="san-francisco", read=read)
     run(*shlex.split(source.protect_command(defence))[1:])

@@ -142,23 +142,6 @@ def test_a_column_that_has_the_order_is_warned_of(run: Run, source: Path, tmp_pa
     assert dropped.err == ""
 
 
-# -- figures computed from true locations -----------------------------------------------------------------------
-
-
-def test_true_figures_go_to_a_file_of_their_own(run: Run, source: Path, tmp_path: Path) -> None:
-    figures = tmp_path / "true.json"
-    outcome = run("protect", source, tmp_path / "o.csv", *PLANAR, "--json", "--true-figures", figures)
-    assert outcome.code == 0, outcome.err
-    document = json.loads(outcome.out)
-    assert not {"displacement_m", "clipped", "seconds"} & set(document)
-    held = json.loads(figures.read_text())
-    assert set(held) == {"about", "rows", "clipped", "left_out", "displacement_m", "seconds"}
-    assert "Do not publish" in held["about"]
-    assert set(held["displacement_m"]) == {"mean", "p50", "p95"}
-    assert 450 < held["displacement_m"]["mean"] < 550
-    assert figures.stat().st_mode & 0o777 == 0o600
-
-
 @pytest.mark.parametrize("name", ["csv", "geojson", "parquet"])
 @pytest.mark.parametrize("options", [PLANAR, ("--mechanism", "square", "--epsilon", 3)], ids=["planar", "square"])
 def test_whatever_the_places_are_the_same_is_said(
@@ -185,27 +168,6 @@ def test_whatever_the_places_are_the_same_is_said(
     assert said[0] == said[1]
 
 
-def test_true_figures_stay_private_when_they_replace_another_file(run: Run, source: Path, tmp_path: Path) -> None:
-    figures = tmp_path / "true.json"
-    figures.write_text("{}")
-    figures.chmod(0o644)
-    refused = run("protect", source, tmp_path / "o.csv", *PLANAR, "--true-figures", figures)
-    assert (refused.code, "exists already" in refused.err) == (4, True)
-    assert not (tmp_path / "o.csv").exists()
-    assert run("protect", source, tmp_path / "o.csv", *PLANAR, "--true-figures", figures, "--force").code == 0
-    assert figures.stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.parametrize("name", ["in.parquet", "out.csv", "missing/true.json"])
-def test_true_figures_have_a_place_of_their_own(run: Run, source: Path, tmp_path: Path, name: str) -> None:
-    before = source.read_bytes()
-    outcome = run("protect", source, tmp_path / "out.csv", *PLANAR, "--true-figures", tmp_path / name, "--force")
-    assert outcome.code in (2, 4)
-    assert outcome.err.count("\n") == 1
-    assert source.read_bytes() == before
-    assert not (tmp_path / "out.csv").exists()
-
-
 @pytest.mark.parametrize("what", ["ledger", "intervals", "region"])
 def test_no_output_replaces_a_file_that_the_run_uses(
     run: Run, source: Path, people_csv: Path, tmp_path: Path, what: str
@@ -214,7 +176,7 @@ def test_no_output_replaces_a_file_that_the_run_uses(
     used = tmp_path / f"{what}.json"
     options: tuple[object, ...] = ("--intervals", used)
     if what == "intervals":
-        assert run("fit", people_csv, used, "--centres", 50).code == 0
+        assert run("fit", people_csv, used, "--set", "centres=50").code == 0
     elif what == "ledger":
         options = (*PLANAR, "--person", "id", "--ledger", used, "--budget", "metric:1/1d")
         assert run("protect", source, tmp_path / "before.csv", *options).code == 0
@@ -222,10 +184,8 @@ def test_no_output_replaces_a_file_that_the_run_uses(
         used.write_text(json.dumps({"type": "Feature", "bbox": [-123, 37, -122, 38]}))
         options = (*PLANAR, "--region", used)
     before = used.read_bytes()
-    figures = tmp_path / "." / ".." / tmp_path.name / used.name
-    outcome = run("protect", source, tmp_path / "out.csv", *options, "--true-figures", figures, "--force")
-    assert (outcome.code, f"--true-figures is the same file as the --{what}" in outcome.err) == (2, True)
-    over_it = run("protect", source, figures, *options, "--force")
+    other_name = tmp_path / "." / ".." / tmp_path.name / used.name
+    over_it = run("protect", source, other_name, *options, "--force")
     assert (over_it.code, f"OUTPUT is the same file as the --{what}" in over_it.err) == (2, True)
     assert used.read_bytes() == before
     assert not (tmp_path / "out.csv").exists()

@@ -20,9 +20,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
     """A service with some people on its map."""
     options = (
         "--policy", "off", "--i-understand-that-this-protects-nobody", "--questions-per-minute", "0",
-        "--chained-reports", "if-sent",
     )  # fmt: skip
-    running = RunningService(tmp_path_factory.mktemp("service"), options)
+    running = RunningService(tmp_path_factory.mktemp("service"), options, env={"NEARVEIL_CHAINED_REPORTS": "if-sent"})
     running.start()
     try:
         with connection(running) as line:

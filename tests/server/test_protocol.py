@@ -551,7 +551,7 @@ def test_a_uvicorn_without_what_limits_need_is_not_served_with(
 ) -> None:
     other_uvicorn(name, None)
     assert not fitting(LimitedProtocol)
-    with pytest.raises(UsageError, match="--limits-in-proxy"):
+    with pytest.raises(UsageError, match="limits_in_proxy"):
         run.check_server(Settings())
     run.check_server(Settings.load(options={"limits_in_proxy": True}))
 

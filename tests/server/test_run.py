@@ -205,6 +205,6 @@ def test_a_uvicorn_that_cannot_be_limited_needs_a_proxy(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert "does not let Nearveil limit connections and headers" in refused.stderr
     assert "Traceback" not in refused.stderr
-    with served(tmp_path, "--limits-in-proxy", env=environment) as service:
+    with served(tmp_path, env={**environment, "NEARVEIL_LIMITS_IN_PROXY": "true"}) as service:
         assert service.call("POST", "/v1/nearby", json={**HERE, "k": 1}).json() == {"ids": []}
         assert "no limits on connections, uvicorn is not known" in service.events()

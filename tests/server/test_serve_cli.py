@@ -25,10 +25,15 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.delenv(name)
 
 
+def _serve(**options: Any) -> None:
+    assert serve.callback is not None
+    serve.callback(**options)
+
+
 def _refused(code: int, **options: Any) -> str:
     """Start with options that cannot work; return the one sentence."""
     with pytest.raises(NearveilError) as caught:
-        serve(**{"port": 0, **options})
+        _serve(**{"port": 0, **options})
     assert caught.value.exit_code == code, str(caught.value)
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -41,7 +46,7 @@ def test_it_shows_its_settings_without_starting(
     config.write_text('region = "berlin"\nnew_places = 7\n')
     monkeypatch.setenv("NEARVEIL_NOISE", "800m")
     monkeypatch.setenv("NEARVEIL_NEW_PLACES", "9")
-    serve(config=config, port=9001, show_config=True)
+    _serve(config=config, port=9001, show_config=True)
     found = tomllib.loads(capsys.readouterr().out)
     assert (found["region"], found["new_places"], found["noise"], found["port"]) == ("berlin", 9, "800m", 9001)
     assert not (tmp_path / "nearveil-data").exists()

@@ -5,14 +5,12 @@ import tomllib
 from datetime import timedelta
 from pathlib import Path
 
+import click
 import pytest
-import typer
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.core import TyperOption
-from typer.main import get_command
 
-from nearveil.cli.serve import serve
+from nearveil.cli.serve import OPTIONS, serve
 from nearveil.errors import DataError, NearveilError, OutputError, UsageError
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fit_cells import cells_from_points
@@ -209,18 +207,14 @@ def test_every_variable_that_the_package_reads_is_known() -> None:
     Settings.load(environ=dict.fromkeys(named - known, ""))
 
 
-def test_every_setting_has_an_option_with_its_help() -> None:
-    options = {str(option.name): option for option in get_command(_served()).params if isinstance(option, TyperOption)}
-    assert set(options) == {name for name in KNOWN_SETTINGS if name != "keys_text"} | {"config", "show_config"}
+def test_options_have_the_names_and_the_help_of_their_settings() -> None:
+    options = {str(option.name): option for option in serve.params if isinstance(option, click.Option)}
+    assert set(options) == {*OPTIONS, "config", "show_config"}
+    # What a file and the environment cannot set needs an option.
+    assert {name for name, each in KNOWN_SETTINGS.items() if each.only == "option"} - {"unprotected"} <= set(OPTIONS)
     for name in options.keys() & KNOWN_SETTINGS.keys():
         setting = KNOWN_SETTINGS[name]
         assert (options[name].opts[0], options[name].help) == (setting.option, setting.help)
-
-
-def _served() -> typer.Typer:
-    app = typer.Typer(add_completion=False)
-    app.command()(serve)
-    return app
 
 
 @pytest.mark.parametrize(

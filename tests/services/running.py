@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import httpx
@@ -47,6 +47,7 @@ class RunningService:
         store: str | None = None,
         key: str | None = None,
         trust: ssl.SSLContext | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
         self.port = free_port(self)
@@ -58,7 +59,7 @@ class RunningService:
             *("--port", str(self.port), *options),
         ]
         # In a variable: an address with a password is refused on the command line.
-        self._environment = {**os.environ, "NEARVEIL_STORE": address}
+        self._environment = {**os.environ, **(env or {}), "NEARVEIL_STORE": address}
         # What it says must be in the log at once, also without this.
         self._environment.pop("PYTHONUNBUFFERED", None)
         self._given_key = key

@@ -14,15 +14,18 @@ from tests.server.test_connections import self_signed
 from tests.services.flood import OPTIONS, asking, idle_connections, many_short_headers, one_long_header, unread_answers
 from tests.services.running import RunningService
 
-LIMITS = (
-    "--most-connections", "60", "--most-connections-per-address", "50", "--proxies", "10.0.0.0/8",
-    "--head-timeout-s", "2", "--send-timeout-s", "2",
-)  # fmt: skip
+LIMITS = {
+    "NEARVEIL_MOST_CONNECTIONS": "60",
+    "NEARVEIL_MOST_CONNECTIONS_PER_ADDRESS": "50",
+    "NEARVEIL_PROXIES": "10.0.0.0/8",
+    "NEARVEIL_HEAD_TIMEOUT_S": "2",
+    "NEARVEIL_SEND_TIMEOUT_S": "2",
+}
 
 
 @pytest.fixture(scope="module", params=[(), ("--access-log",)], ids=["fast", "plain"])
 def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    running = RunningService(tmp_path_factory.mktemp("service"), (*OPTIONS, *LIMITS, *request.param))
+    running = RunningService(tmp_path_factory.mktemp("service"), (*OPTIONS, *request.param), env=LIMITS)
     running.start()
     try:
         yield running

@@ -48,17 +48,14 @@ def service(
     write_keys(folder / "keys.json", new_keys())
     options = ("--keys", str(folder / "keys.json"), "--workers", "2", "--test-hooks", "--dwell", "1", "--no-console")
     # On a busy machine the database may take seconds, which would be an outage.
-    more = ("--store-timeout-s", "60", "--audit-log", str(folder / AUDIT_LOG))
-    limits = (
-        "--shared-limits",
-        redis_server.address,
-        "--questions-per-minute",
-        str(60 / REFILL_S),
-        "--question-burst",
-        "20",
-    )
+    more = {"NEARVEIL_STORE_TIMEOUT_S": "60", "NEARVEIL_AUDIT_LOG": str(folder / AUDIT_LOG)}
+    limits = {
+        "NEARVEIL_SHARED_LIMITS": redis_server.address,
+        "NEARVEIL_QUESTIONS_PER_MINUTE": str(60 / REFILL_S),
+        "NEARVEIL_QUESTION_BURST": "20",
+    }
     with private_database() as address:
-        running = RunningService(folder, (*options, *more, *limits), store=address, key=platform_key(address))
+        running = RunningService(folder, options, store=address, key=platform_key(address), env=more | limits)
         try:
             running.start()
             assert send(running, "POST", "/v1/people", json={"ids": [*PEOPLE, "eve"]}).status_code == 200

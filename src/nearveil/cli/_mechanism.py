@@ -20,7 +20,7 @@ from nearveil.io.atomic import read_text
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.intervals import Intervals, intervals_from_json
-from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, noise_m_from_epsilon_per_km
+from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, LARGEST_NOISE_M, noise_m_from_epsilon_per_km
 from nearveil.mechanisms.registry import MECHANISMS, MechanismEntry, mechanism_entry
 from nearveil.region import Region, metres
 
@@ -122,6 +122,8 @@ class MechanismChoice:
         self._check(entry, params)
         if self.noise_m is not None:
             _check_width(self.noise_m, region)
+        if _PER_KM in params and "noise_m" in params:
+            raise UsageError(f"--noise and --set {_PER_KM} set the same parameter; give one of them")
         if _PER_KM in params and "noise_m" in entry.parameters:
             params["noise_m"] = noise_m_from_epsilon_per_km(params.pop(_PER_KM))
         if self.cells is not None:
@@ -157,7 +159,8 @@ class MechanismChoice:
 def _check_width(noise_m: float, region: Region) -> None:
     """Refuse a length beyond the region, which is likely a slip."""
     side_m = 2 * max(region.half_extent_m)
-    if noise_m > side_m:
+    # Beyond the largest noise there is, the constructor says so.
+    if side_m < noise_m <= LARGEST_NOISE_M:
         raise UsageError(
             f"--noise is more than the region is wide ({side_m / 1000:,.0f} km): nearly everybody would be published "
             "at its edge; give less, or choose a larger region"

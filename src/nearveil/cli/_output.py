@@ -7,12 +7,9 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-
-from nearveil.io.atomic import replacing
 
 if TYPE_CHECKING:
     from nearveil.types import Progress as ProgressCallback
@@ -164,9 +161,3 @@ def _clock(seconds: float) -> str:
 
 def _ignore(_done: float) -> None:
     """Do nothing: there is no terminal to show progress on."""
-
-
-def write_private_json(path: Path, document: dict[str, Any], *, force: bool) -> None:
-    """Write JSON to a file that only its owner can read."""
-    with replacing(path, force=force, private=True) as partial:
-        partial.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")

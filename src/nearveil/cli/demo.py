@@ -7,14 +7,16 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, cast
+from typing import cast
 
+import click
 import numpy as np
 import pyarrow as pa
-import typer
 
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import AttackResult
+from nearveil.cli._command import command, option
+from nearveil.cli._options import FILE, cores_option
 from nearveil.cli._output import progress_bar, say
 from nearveil.errors import OutputError, UsageError
 from nearveil.evaluation.attack import AttackOutcome, outcome_of
@@ -57,12 +59,11 @@ _ACCOUNTS = 4
 _A_WALK_M = 500.0
 
 
-def demo(
-    *,
-    out: Annotated[Path, typer.Option(help="Folder for the pictures; created if missing.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Seed of the city, the attacks and the protection.", min=0)] = 2026,
-    cores: Annotated[int | None, typer.Option(help="Number of processes.", show_default="all cores", min=1)] = None,
-) -> None:
+@command()
+@option("--out", type=FILE, default=Path("demo"), metavar="FOLDER", help="Folder for the pictures; created if missing.")
+@option("--seed", type=click.IntRange(min=0), default=2026, help="Seed of the city, the attacks and the protection.")
+@cores_option
+def demo(*, out: Path, seed: int, cores: int | None) -> None:
     """Locate a person of a made-up city through ranked lists, protect the city, and attack again."""
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -246,8 +246,9 @@ def _read_parameters(texts: tuple[str, ...], known: set[str]) -> dict[str, Any]:
     settings = read_settings(texts)
     for name in settings:
         if name not in known:
+            takes = ", ".join(sorted(known))
             raise UsageError(
-                f"there is no parameter {name} here{nearest(name, known)}; --set takes {', '.join(sorted(known))}"
+                f"fit has no parameter {name} for these options{nearest(name, known)}; --set takes {takes}"
             )
     return {name: setting_value(name, text) for name, text in settings.items()}
 

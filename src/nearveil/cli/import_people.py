@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from nearveil.cli._old_options import takes_reading
+from nearveil.cli._command import command, option
+from nearveil.cli._options import FILE, reading_options
 from nearveil.cli._output import progress_bar, say, warn
 from nearveil.errors import UsageError
 from nearveil.io.columns import column_position, person_columns
@@ -27,27 +27,32 @@ from nearveil.server.settings import Settings
 _VARIABLE = "NEARVEIL_IMPORT_FROM"
 
 
-@takes_reading
+@command()
+@click.argument(
+    "source",
+    metavar="[SOURCE]",
+    required=False,
+    help=f"A CSV, GeoJSON or Parquet file, - for standard input, or postgresql://…; without it, {_VARIABLE}.",
+)
+@reading_options
+@option("--id", "id_column", metavar="COLUMN", help="Column that tells people apart.", show_default="id")
+@option("--table", metavar="TABLE", help="Table of the database.")
+@option("--store", metavar="STORE", help="Store of the service.")
+@option("--config", type=FILE, metavar="FILE", help="Settings file of the service (TOML).")
+@option("--keys", type=FILE, metavar="FILE", help="Key file of the service.")
+@option("--region", metavar="REGION", help="Region of the service.")
+@option("--noise", metavar="LENGTH", help="Noise of the service.")
 def import_people(
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            help=f"A CSV, GeoJSON or Parquet file, - for standard input, or postgresql://…; without it, {_VARIABLE}.",
-            metavar="[SOURCE]",
-            show_default=False,
-        ),
-    ] = None,
+    source: str | None,
     *,
     reading: ReadOptions,
-    id_column: Annotated[
-        str | None, typer.Option("--id", help="Column that tells people apart.", metavar="COLUMN", show_default="id")
-    ] = None,
-    table: Annotated[str | None, typer.Option(help="Table of the database.", metavar="TABLE")] = None,
-    store: Annotated[str | None, typer.Option(help="Store of the service.", metavar="STORE")] = None,
-    config: Annotated[Path | None, typer.Option(help="Settings file of the service (TOML).", metavar="FILE")] = None,
-    keys: Annotated[Path | None, typer.Option(help="Key file of the service.", metavar="FILE")] = None,
-    region: Annotated[str | None, typer.Option(help="Region of the service.", metavar="REGION")] = None,
-    noise: Annotated[str | None, typer.Option(help="Noise, of the service.", metavar="LENGTH")] = None,
+    id_column: str | None,
+    table: str | None,
+    store: str | None,
+    config: Path | None,
+    keys: Path | None,
+    region: str | None,
+    noise: str | None,
 ) -> None:
     """Bring the people of a file or of a table of PostgreSQL into the store of a service.
 

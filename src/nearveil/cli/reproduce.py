@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from nearveil.cli._old_options import OwnRegionOption, takes_reading
+from nearveil.cli._command import command, option
+from nearveil.cli._options import FILE, cores_option, data_dir_option, own_region_option, reading_options
 from nearveil.cli._output import say, warn, work_bar
 from nearveil.errors import UsageError
 from nearveil.evaluation.experiments.registry import EXPERIMENTS
@@ -22,62 +21,75 @@ from nearveil.report.reproduce import ALL
 from nearveil.report.reproduce import reproduce as run
 from nearveil.report.tables import TEXT_WIDTH, text_table
 
-ExperimentName = StrEnum("ExperimentName", [(name.upper(), name) for name in (ALL, *EXPERIMENTS)])  # type: ignore[misc]
 
-_ALL = ExperimentName(ALL)
-
-
-@takes_reading
+@command()
+@click.argument(
+    "experiment",
+    type=click.Choice([ALL, *EXPERIMENTS]),
+    metavar="[EXPERIMENT]",
+    default=ALL,
+    help=f"Table, figure or experiment to reproduce: {', '.join((ALL, *EXPERIMENTS))}.",
+)
+@option(
+    "--dataset",
+    "datasets",
+    multiple=True,
+    type=click.Choice([name.value for name in DatasetName]),
+    help="Population used in the paper; may be repeated.",
+    show_default="all available; none with --input",
+)
+@option(
+    "--input",
+    "source",
+    type=FILE,
+    metavar="FILE",
+    help="Your own people, in addition to any --dataset: a CSV, TSV, GeoJSON or Parquet file.",
+)
+@own_region_option
+@reading_options
+@option(
+    "--mechanism",
+    "mechanisms",
+    multiple=True,
+    metavar="MECHANISM",
+    help="Your own mechanism, added to the frontier, as FILE.py:CLASS; may be repeated.",
+)
+@option(
+    "--attack",
+    "attacks",
+    multiple=True,
+    metavar="ATTACK",
+    help="Your own attack, added to Table 1, as FILE.py:CLASS; may be repeated.",
+)
+@data_dir_option
+@option("--out", type=FILE, default=Path("report"), metavar="FOLDER", help="Folder for the results.")
+@option("--runs", type=click.IntRange(min=1), help="Number of runs, each with its own seed.", show_default="5")
+@option("--instances", type=click.IntRange(min=1), help="Number of people attacked in each run.", show_default="50")
+@option("--quick", is_flag=True, help="Two small runs and coarse sweeps: minutes instead of an hour.")
+@option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    metavar="N",
+    help="The same seed gives the same numbers, except times.",
+)
+@cores_option
 def reproduce(
-    experiment: Annotated[ExperimentName, typer.Argument(help="Table, figure or experiment to reproduce.")] = _ALL,
+    experiment: str,
     *,
-    dataset: Annotated[
-        list[DatasetName] | None,
-        typer.Option(
-            help="Population used in the paper; may be repeated.", show_default="all available; none with --input"
-        ),
-    ] = None,
-    source: Annotated[
-        Path | None,
-        typer.Option(
-            "--input",
-            help="Your own people, in addition to any --dataset: a CSV, TSV, GeoJSON or Parquet file.",
-            metavar="FILE",
-        ),
-    ] = None,
-    region: OwnRegionOption = None,
+    datasets: tuple[str, ...],
+    source: Path | None,
+    region: str | None,
     reading: ReadOptions,
-    mechanism: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Your own mechanism, added to the frontier, as FILE.py:CLASS; may be repeated.", metavar="MECHANISM"
-        ),
-    ] = None,
-    attack: Annotated[
-        list[str] | None,
-        typer.Option(help="Your own attack, added to Table 1, as FILE.py:CLASS; may be repeated.", metavar="ATTACK"),
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with the check-ins of brightkite and gowalla.",
-            show_default="NEARVEIL_DATA_DIR, then the cache folder",
-        ),
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the results; created if missing.")] = Path("report"),
-    runs: Annotated[
-        int | None, typer.Option(help="Number of runs, each with its own seed.", show_default="5", min=1)
-    ] = None,
-    instances: Annotated[
-        int | None, typer.Option(help="Number of people attacked in each run.", show_default="50", min=1)
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Two small runs and coarse sweeps: minutes instead of an hour.")
-    ] = False,
-    seed: Annotated[
-        int, typer.Option(help="The same seed gives the same numbers, except times.", metavar="N", min=0)
-    ] = 1,
-    cores: Annotated[int | None, typer.Option(help="Number of processes.", show_default="all cores", min=1)] = None,
+    mechanisms: tuple[str, ...],
+    attacks: tuple[str, ...],
+    data_dir: Path | None,
+    out: Path,
+    runs: int | None,
+    instances: int | None,
+    quick: bool,
+    seed: int,
+    cores: int | None,
 ) -> None:
     """Reproduce one table or figure of the paper, or all of them in one HTML report.
 
@@ -88,14 +100,14 @@ def reproduce(
     if useless and source is None:
         raise UsageError(f"{useless[0]} is for --input FILE; leave it out")
     done = run(
-        str(experiment),
-        datasets=[one.value for one in dataset or ()],
+        experiment,
+        datasets=datasets,
         people=source,
         region=DEFAULT_REGION if region is None else region,
         read=reading,
         data_dir=data_dir,
-        mechanisms=mechanism or (),
-        attacks=attack or (),
+        mechanisms=mechanisms,
+        attacks=attacks,
         out=out,
         runs=runs,
         instances=instances,

@@ -3,60 +3,86 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import timedelta
-from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
+from nearveil.cli._command import command, option
+from nearveil.cli._options import FILE
 from nearveil.cli._output import say, warn
-from nearveil.nearby.publishing.protection import Policy
-from nearveil.server.settings import KNOWN_SETTINGS, Setting, Settings, is_loopback
+from nearveil.server.settings import KNOWN_SETTINGS, Settings, is_loopback
 
 _SHORT_WINDOW = timedelta(days=7)
 
 
+OPTIONS = (
+    "store",
+    "host",
+    "port",
+    "workers",
+    "region",
+    "tls_certificate",
+    "tls_key",
+    "console",
+    "open_probes",
+    "test_hooks",
+    "access_log",
+    "audit_log",
+    "log_level",
+    "noise",
+    "hide_among",
+    "cells",
+    "intervals",
+    "epoch",
+    "window",
+    "dwell",
+    "new_places",
+    "keys",
+    "redraw_noise",
+    "questions_per_minute",
+    "key_questions_per_s",
+    "shared_limits",
+    "most_connections",
+    "proxies",
+)
+"""The settings that have an option; the others are for the settings file and the environment."""
+
+
+def _setting_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for name in reversed(OPTIONS):
+        setting = KNOWN_SETTINGS[name]
+        is_switch = setting.kind is bool and setting.only != "option"
+        function = option(
+            f"{setting.option}/--no-{setting.option.removeprefix('--')}" if is_switch else setting.option,
+            name,
+            type=FILE if setting.kind is Path else setting.kind,
+            is_flag=setting.kind is bool,
+            default=None,
+            metavar=setting.metavar,
+            help=setting.help,
+            show_default=setting.default if setting.only is None and setting.default else False,
+            heading=setting.panel or "Options",
+        )(function)
+    return function
+
+
+@command()
+@option("--config", type=FILE, metavar="FILE", help="Settings file (TOML).")
+@_setting_options
+@option("--show-config", is_flag=True, help="Print all settings and the source of each, and exit.")
 def serve(*, config: Path | None = None, show_config: bool = False, **options: Any) -> None:
     """Run a protected 'people nearby' service that answers from noisy locations.
 
     No other software is needed: the store is a file, and keys are created at the first start. An option overrides a
-    NEARVEIL_… variable, and a variable overrides the settings file.
+    NEARVEIL_… variable, and a variable overrides the settings file. Rare settings have no option: --show-config lists
+    all.
     """
     settings = Settings.load(config, os.environ, options)
     if show_config:
         say(settings.show().rstrip())
         return
     _serve(settings)
-
-
-def _parameters() -> Iterator[Parameter]:
-    """Yield the parameters that Typer turns into options: --config, one per setting, and --show-config."""
-    config = typer.Option(help="Settings file (TOML).", metavar="FILE")
-    yield Parameter("config", Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[Path | None, config])
-    for setting in KNOWN_SETTINGS.values():
-        if setting.only != "environment":
-            kind = Annotated[setting.kind | None, _option(setting)]  # type: ignore[name-defined]
-            yield Parameter(setting.name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-    show = typer.Option("--show-config", help="Print all settings and the source of each, and exit.")
-    yield Parameter("show_config", Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, show])
-
-
-def _option(setting: Setting) -> Any:
-    is_switch = setting.kind is bool and setting.only != "option"
-    return typer.Option(
-        f"{setting.option}/--no-{setting.option.removeprefix('--')}" if is_switch else setting.option,
-        help=setting.help,
-        metavar=setting.metavar,
-        show_default=setting.default if setting.only is None and setting.default else False,
-        rich_help_panel=setting.panel,
-    )
-
-
-# Typer reads options from a function's signature and its annotations.
-serve.__signature__ = Signature(list(_parameters()))  # type: ignore[attr-defined]
-serve.__annotations__ = {each.name: each.annotation for each in _parameters()}
 
 
 def _serve(settings: Settings) -> None:
@@ -118,23 +144,15 @@ def announce(service: Any, address: str, key_file: Path | None) -> None:
             "other machines can reach this address, and keys and locations are not encrypted; give --tls-certificate "
             "and --tls-key, or put a reverse proxy with TLS in front"
         )
-    lifetime = service.protection.noise_lifetime
-    if service.protection.policy is Policy.PLACE and lifetime is not None:
-        warn(
-            f"the noise of a location is drawn anew every {settings.noise_lifetime}, so that it averages out in time; "
-            "leave out --noise-lifetime to keep it for good"
-        )
-    if service.protection.policy is Policy.PLACE and service.protection.schedule.window < _SHORT_WINDOW:
+    if service.protection.schedule.window < _SHORT_WINDOW:
         warn(
             "every budget window allows new places, so with windows this short whoever moves a lot gives away more; "
             "choose a longer --window, such as 30d"
         )
     if settings.chained_reports == "if-sent":
         warn(
-            "reports without a receipt are taken (--chained-reports if-sent): a stolen key or token finds most people "
+            "reports without a receipt are taken (chained_reports = if-sent): a stolen key or token finds most people "
             "whose phones report in some hours and are silent in others; let phones send 'previous', and leave it out"
         )
     if settings.test_hooks:
         warn("test hooks are on: a platform key can advance the epoch")
-    if service.is_unprotected:
-        warn("PROTECTION IS OFF: true locations are published, and anyone can find anyone")

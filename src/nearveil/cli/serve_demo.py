@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
+import click
 import numpy as np
-import typer
 
+from nearveil.cli._command import command, option
+from nearveil.cli._options import FILE
 from nearveil.cli._output import progress_bar, say
 from nearveil.cli.serve import announce
 from nearveil.errors import UsageError
@@ -28,26 +30,30 @@ _RECEIPT = "5c0d8a2e9f4b7163d0a1c2e3"
 """What made-up people bring with their first report, and the command to try with its next, as often as it is tried."""
 
 
-def serve_demo(
-    *,
-    out: Annotated[Path, typer.Option(help="Folder for the store and the keys; may be deleted.")] = Path("serve-demo"),
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free port.", min=0, max=65_535)] = 8000,
-    noise: Annotated[
-        str | None,
-        typer.Option(
-            help="Mean distance that the noise adds.", metavar="LENGTH", show_default=f"{DEFAULT_NOISE_M:.0f}m"
-        ),
-    ] = None,
-    hide_among: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of people to hide among, in place of --noise. The cells are made from other made-up "
-            "people and written to the folder.",
-            metavar="NUMBER",
-        ),
-    ] = None,
-    epoch: Annotated[str, typer.Option(help="Time between two publications.", metavar="TIME")] = "1m",
-) -> None:
+@command()
+@option(
+    "--out",
+    type=FILE,
+    default=Path("serve-demo"),
+    metavar="FOLDER",
+    help="Folder for the store and the keys; may be deleted.",
+)
+@option("--port", type=click.IntRange(0, 65_535), default=8000, help="Port to listen on; 0 for any free port.")
+@option(
+    "--noise",
+    metavar="LENGTH",
+    help="Mean distance that the noise adds.",
+    show_default=f"{DEFAULT_NOISE_M:.0f}m",
+)
+@option(
+    "--hide-among",
+    type=int,
+    metavar="NUMBER",
+    help="Number of people to hide among, in place of --noise. The cells are made from other made-up people and "
+    "written to the folder.",
+)
+@option("--epoch", default="1m", metavar="TIME", help="Time between two publications.")
+def serve_demo(*, out: Path, port: int, noise: str | None, hide_among: int | None, epoch: str) -> None:
     """Run the service with 25,000 made-up people of San Francisco, and print commands to try."""
     # Imported here, so that --help does not wait for the web server.
     from nearveil.server import run  # noqa: PLC0415

@@ -5,47 +5,44 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
+import click
 
+from nearveil.cli._command import group, option
+from nearveil.cli._options import FILE
 from nearveil.cli._output import say, warn
 from nearveil.server.settings import Settings
 from nearveil.server.store_tools import ClockRepair, back_up_store, check_store, repair_clock, restore_store
 
-store_app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Look after the store of a service.")
-
-_StoreArgument = Annotated[
-    str | None,
-    typer.Argument(
-        help="Store of the service: a SQLite file, or postgresql://…; with a password, put it into NEARVEIL_STORE.",
-        metavar="[STORE]",
-        show_default=False,
-    ),
-]
-
-
-_StoreOption = Annotated[
-    str | None, typer.Option("--store", help="Store of the service: a SQLite file.", metavar="FILE")
-]
-_ConfigOption = Annotated[Path | None, typer.Option(help="Settings file of the service (TOML).", metavar="FILE")]
-_KeysOption = Annotated[Path | None, typer.Option(help="Key file of the service.", metavar="FILE")]
+_store_argument = click.argument(
+    "store",
+    metavar="[STORE]",
+    required=False,
+    help="Store of the service: a SQLite file, or postgresql://…; with a password, put it into NEARVEIL_STORE.",
+)
+_store_option = option("--store", metavar="FILE", help="Store of the service: a SQLite file.")
+_config_option = option("--config", type=FILE, metavar="FILE", help="Settings file of the service (TOML).")
+_keys_option = option("--keys", type=FILE, metavar="FILE", help="Key file of the service.")
 _UNSOUND = 3
 
 
-@store_app.callback()
-def _group() -> None:
+@group(name="store")
+def store() -> None:
     """Look after the store of a service."""
 
 
-@store_app.command()
-def check(store: _StoreArgument = None, config: _ConfigOption = None, keys: _KeysOption = None) -> None:
+@store.command()
+@_store_argument
+@_config_option
+@_keys_option
+def check(config: Path | None, **options: Any) -> None:
     """Look whether a store is whole, fits its keys and settings, and is private; exit code 3 if not.
 
     Nothing is changed, and the service may be running. Give it the settings of the service: the same settings file and
     NEARVEIL_… variables. A backup can be checked too.
     """
-    found = check_store(Settings.load(config, os.environ, {"store": store, "keys": keys}))
+    found = check_store(Settings.load(config, os.environ, options))
     state = found.state
     say(
         f"tables of version {state.version}; {state.people:,} people, {state.published:,} published, "
@@ -56,35 +53,33 @@ def check(store: _StoreArgument = None, config: _ConfigOption = None, keys: _Key
     for line in found.findings:
         warn(line)
     if found.findings:
-        raise typer.Exit(_UNSOUND)
+        raise click.exceptions.Exit(_UNSOUND)
 
 
-@store_app.command()
-def backup(
-    file: Annotated[Path, typer.Argument(help="New file for the backup.", metavar="FILE", show_default=False)],
-    store: _StoreOption = None,
-    config: _ConfigOption = None,
-) -> None:
+@store.command()
+@click.argument("file", type=FILE, metavar="FILE", help="New file for the backup.")
+@_store_option
+@_config_option
+def backup(file: Path, config: Path | None, **options: Any) -> None:
     """Copy a SQLite store to FILE, which only its owner can read. The service may be running.
 
     The backup holds ids, noisy locations, keyed tags and the ledger, as the store does. The key file is not in it:
     keep a copy of it elsewhere, because both together tell where people were.
     """
-    state = back_up_store(Settings.load(config, os.environ, {"store": store}), file)
+    state = back_up_store(Settings.load(config, os.environ, options), file)
     say(f"{state.people:,} people and {state.published:,} published locations are in {file}; the key file is not")
 
 
-@store_app.command(name="restore")
-def restore_backup(
-    file: Annotated[Path, typer.Argument(help="File from 'store backup'.", metavar="FILE", show_default=False)],
-    store: _StoreOption = None,
-    config: _ConfigOption = None,
-) -> None:
+@store.command()
+@click.argument("file", type=FILE, metavar="FILE", help="File from 'store backup'.")
+@_store_option
+@_config_option
+def restore(file: Path, config: Path | None, **options: Any) -> None:
     """Copy a backup to where the store of a service is to be. The service must not run, and no store be there.
 
     What happened since the backup is undone: see the warnings.
     """
-    state = restore_store(Settings.load(config, os.environ, {"store": store}), file)
+    state = restore_store(Settings.load(config, os.environ, options), file)
     say(f"{state.people:,} people and {state.published:,} published locations were restored")
     for undone in _UNDONE:
         warn(undone)
@@ -99,34 +94,25 @@ _UNDONE = (
 )
 
 
-@store_app.command(name="repair-clock")
-def repair_the_clock(
-    store: _StoreArgument = None,
-    config: _ConfigOption = None,
-    epoch: Annotated[str | None, typer.Option(help="Length of an epoch of the service.", metavar="TIME")] = None,
-    window: Annotated[str | None, typer.Option(help="Length of its budget window.", metavar="TIME")] = None,
-    keys: _KeysOption = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Change the store, and do not only say what would change.")
-    ] = False,
-) -> None:
+@store.command("repair-clock")
+@_store_argument
+@_config_option
+@option("--epoch", metavar="TIME", help="Length of an epoch of the service.")
+@option("--window", metavar="TIME", help="Length of its budget window.")
+@_keys_option
+@option("--yes", is_flag=True, help="Change the store, and do not only say what would change.")
+def repair_the_clock(config: Path | None, *, yes: bool, **options: Any) -> None:
     """Set a store back to this machine's clock, after it was used with a clock that was ahead.
 
     Such a store publishes nothing, and its service takes no reports, until the time of the wrong clock has come. Set
     the clock right and stop the service first. Epoch and window are read from the key file, if there is one.
     """
-    options = {"store": store, "epoch": epoch, "window": window, "keys": keys}
     found = repair_clock(Settings.load(config, os.environ, options), dry_run=not yes)
     if found is None:
         say("the store is not ahead of this machine's clock; nothing was changed")
         return
     for line in _lines(found):
         say(line)
-    if found.forgets_charges:
-        warn(
-            "the clock was ahead by more than a budget window, so the ledger has forgotten which places of this window "
-            "were charged: they count as new once more. Their noise is the same"
-        )
     say("the store was changed; start the service" if yes else "nothing was changed; if this clock is right, add --yes")
 
 

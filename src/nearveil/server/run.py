@@ -119,8 +119,8 @@ def check_server(settings: Settings) -> None:
     if not has_limits() and not settings.limits_in_proxy:
         raise UsageError(
             f"the installed uvicorn {uvicorn.__version__} does not let Nearveil limit connections and headers; install "
-            "one that Nearveil asks for (pip install 'nearveil[serve]'), or, if a reverse proxy has these limits, add "
-            "--limits-in-proxy"
+            "one that Nearveil asks for (pip install 'nearveil[serve]'), or, if a reverse proxy has these limits, set "
+            "limits_in_proxy"
         )
 
 
