@@ -58,7 +58,8 @@ def test_nested_parameters(city: FloatArray) -> None:
 def test_scikit_learn_is_not_needed() -> None:
     code = (
         "import sys; sys.modules['sklearn'] = None\nimport nearveil, nearveil.cli.main\n"
-        "for verb in nearveil.cli.main.VERBS: nearveil.cli.main.app_for([verb])\nprint(nearveil.PlanarLaplace())"
+        "for verb in nearveil.cli.main.VERBS: nearveil.cli.main.nearveil.get_command(None, verb)\n"
+        "print(nearveil.PlanarLaplace())"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
