@@ -4,7 +4,6 @@ from nearveil.errors import DataError
 from nearveil.io.columns import (
     exact_location_columns,
     find_coordinates,
-    no_coordinates,
     person_columns,
     revealing_columns,
 )
@@ -59,13 +58,6 @@ def test_nothing_found_is_none() -> None:
     assert find_coordinates(["a", "b"]) is None
     # A width.
     assert find_coordinates(["a", "Breite"]) is None
-
-
-def test_misspelt_names_are_asked_about() -> None:
-    assert "did you mean 'Lattitude' and 'longitute'? If so, name two" in str(
-        no_coordinates(["Lattitude", "longitute"])
-    )
-    assert "did you mean" not in str(no_coordinates(["altitude", "name"]))
 
 
 @pytest.mark.parametrize(

@@ -321,11 +321,3 @@ def test_counts_that_cannot_be_used(tmp_path: Path, rows: str, words: str) -> No
     path.write_text(f"lat,lon,count\n37.71,-122.41,0\n{rows}\n")
     with pytest.raises(DataError, match=words):
         read_density(path)
-
-
-def test_columns_that_could_both_be_meant(tmp_path: Path) -> None:
-    path = tmp_path / "density.csv"
-    path.write_text("lat,lon,count,people\n37.7,-122.4,1,2\n")
-    with pytest.raises(DataError, match="several columns could be the counts: 'count', 'people'; name one"):
-        read_density(path)
-    assert read_density(path, column="people").counts.tolist() == [2.0]

@@ -3,13 +3,11 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from nearveil.errors import DataError
-from nearveil.io.columns import floats_from_arrow
 from nearveil.io.files import open_people, read_people
 from tests.io.samples import geoparquet, write
 
@@ -33,14 +31,6 @@ def test_only_one_reference_system_is_taken_for_the_usual(identity: tuple[str, o
     crs = {"id": dict(zip(("authority", "code"), identity, strict=True))}
     with pytest.raises(DataError, match="without an EPSG number"):
         read_people(geoparquet(tmp_path / "in.parquet", crs=crs))
-
-
-def test_metadata_about_a_column_that_is_not_there(tmp_path: Path) -> None:
-    table = pq.read_table(geoparquet(tmp_path / "geo.parquet"))
-    renamed = table.rename_columns(["id", "shape", "bbox"]).replace_schema_metadata(table.schema.metadata)
-    pq.write_table(renamed, tmp_path / "in.parquet")
-    with pytest.raises(DataError, match="damaged GeoParquet metadata"):
-        read_people(tmp_path / "in.parquet")
 
 
 def test_a_bounding_box_of_each_row_is_left_out_under_any_name(tmp_path: Path) -> None:
@@ -74,19 +64,6 @@ def test_a_file_that_lost_its_rows_since_it_was_opened(tmp_path: Path) -> None:
     write(tmp_path / "in.csv", "lat,lon\n")
     with pytest.raises(DataError, match="no rows"):
         list(stream.batches())
-
-
-def test_numbers_of_slices_and_chunks() -> None:
-    whole = pa.array([1.0, None, 3.0, 4.0, 5.0])
-    cases: list[tuple[list[pa.Array], list[float]]] = [
-        ([whole[2:4]], [3, 4]),
-        ([whole[2:], whole[:2]], [3, 4, 5, 1, np.nan]),
-        ([pa.array([7, 8, 9])[1:], pa.array([None], pa.int64())], [8, 9, np.nan]),
-        ([], []),
-    ]
-    for chunks, expected in cases:
-        column = pa.chunked_array(chunks, None if chunks else pa.float64())
-        assert np.array_equal(floats_from_arrow(column), expected, equal_nan=True)
 
 
 def test_a_row_that_does_not_end_is_said_without_its_text(tmp_path: Path) -> None:

@@ -70,9 +70,5 @@ def test_errors_stop_everything(where: str) -> None:
                 raise ZeroDivisionError
     assert seen == list(range(len(seen)))
     assert where == "items" or len(seen) == 20
-    assert closed.wait(5)
+    assert closed.wait(60)
     assert threads() == before
-
-
-def test_nothing_in_nothing_out() -> None:
-    assert list(mapped_in_order(lambda item: item, iter(()))) == []

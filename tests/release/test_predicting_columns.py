@@ -151,10 +151,5 @@ def test_the_stream_warns_and_does_not_say_how_well(city: FloatArray, tmp_path: 
         watch = PeopleWatch(stream.carried, None, per_row=True)
         with people_writer(tmp_path / f"{name}.csv") as writer:
             found.append(publish_stream(stream, PlanarLaplace(), writer, watch, shuffle=None).warnings)
-    assert found == [
-        (
-            "the values of column 'id' follow people's places, which the guarantee does not cover; leave the column "
-            "out with drop=, or give it random values",
-        ),
-        (),
-    ]
+    assert ["'id'" in warning for warning in found[0]] == [True]
+    assert found[1] == ()

@@ -117,21 +117,6 @@ def test_moments_are_kept_in_utc_and_people_in_order() -> None:
     assert event.who == ("ann", "bob")
 
 
-def test_units_follow_the_notion() -> None:
-    assert {notion: Release(**{**GOOD, "notion": notion}).unit for notion in Notion} == {
-        Notion.CENTRAL: "per person",
-        Notion.LOCAL: "per person",
-        Notion.INTERVAL: "per person",
-        Notion.METRIC: "per metre",
-        Notion.ELASTIC: "per step",
-    }
-
-
-def test_an_event_is_frozen() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        Release(**GOOD).epsilon = 0.1  # type: ignore[misc]
-
-
 GUARANTEE = Guarantee(
     title="Every published place",
     notion=Notion.METRIC,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from nearveil.errors import UsageError
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Release, Windows
-from nearveil.privacy.ledger.budget import duration_text, moment_text
+from nearveil.privacy.ledger.budget import moment_text
 from nearveil.privacy.ledger.ledger import PersonalAccounts
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -175,15 +175,3 @@ def test_a_budget_that_makes_no_sense_is_refused(change: dict[str, Any], word: s
     good = {"notion": Notion.LOCAL, "epsilon": 1.0, "window": timedelta(days=1)}
     with pytest.raises(UsageError, match=word):
         Budget(**{**good, **change})
-
-
-def test_durations_and_moments_in_words() -> None:
-    texts = {
-        timedelta(days=1): "1 day",
-        timedelta(days=30): "30 days",
-        timedelta(minutes=90): "90 minutes",
-        timedelta(seconds=1.5): "1.5 seconds",
-    }
-    assert {duration: duration_text(duration) for duration in texts} == texts
-    assert moment_text(at(0) + timedelta(microseconds=1)) == "2026-01-01 00:00:01 UTC"
-    assert moment_text(at(0)) == "2026-01-01 00:00:00 UTC"
