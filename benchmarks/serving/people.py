@@ -83,7 +83,7 @@ def fill(settings: Settings, people: int) -> str:
                 draws = [_draw(*row, schedule.window_of(now)) for row in zip(ids, steps[first:].tolist(), strict=False)]
                 writing.put_pending(draws, now)
         current = schedule.window_of(now)
-        service.store.publish(now, window=current, oldest_window=current - 1)
+        service.store.publish(now, window=current)
         secret, kept = new_platform_key("load-test")
         service.store.add_key(kept)
     finally:

@@ -22,7 +22,7 @@ from nearveil.audit.subjects import (
     checked_outputs,
     own_subject,
 )
-from nearveil.nearby.publishing.noise import PlaceNoise, ReportNoise, Wanted
+from nearveil.nearby.publishing.noise import ReportNoise, Wanted
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.stores.base import STEP_M
 from nearveil.privacy.guarantee import Notion
@@ -175,11 +175,11 @@ def test_the_card_of_a_service_is_audited_with_its_offset() -> None:
     protection = Protection(region=named_region("san-francisco"))
     region, grid = protection.region, protection.grid
     noise, people = ReportNoise(protection), itertools.count()
-    lasting = PlaceNoise(1, secrets.token_bytes(32))
+    key = secrets.token_bytes(32)
 
     def publish(points: FloatArray, _: np.random.Generator) -> FloatArray:
         cells = [grid.cells_near(x, y)[0] for x, y in region.to_metres(points)]
-        wanted = [Wanted(f"p{next(people)}", *grid.centre_of(cell), cell=cell, noise=lasting) for cell in cells]
+        wanted = [Wanted(f"p{next(people)}", *grid.centre_of(cell), cell, b"", key) for cell in cells]
         drawn = noise.perturb(wanted, {one.person: [] for one in wanted})
         return region.from_metres(np.array(drawn) * STEP_M)
 

@@ -50,7 +50,7 @@ def used_ahead(address: str, epochs: int = 72) -> None:
 def publish(store: Store, person: str, epoch: int) -> None:
     with store.writing() as writing:
         writing.put_pending([draw(person, window=SCHEDULE.window_of(epoch))], epoch)
-    store.publish(epoch, window=SCHEDULE.window_of(epoch), oldest_window=SCHEDULE.window_of(epoch) - 1)
+    store.publish(epoch, window=SCHEDULE.window_of(epoch))
 
 
 def last_epoch(address: str) -> int | None:
@@ -81,7 +81,7 @@ def test_it_says_what_it_would_change_and_changes_it_with_yes(
 def test_it_refuses_a_store_that_a_service_uses(run: Run, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEARVEIL_STORE", address)
     with closing(open_store(address)) as store:
-        nothing = {f"on_{name}": lambda *_: None for name in ("erased", "withdrawn", "published_now", "epoch", "lost")}
+        nothing = {f"on_{name}": lambda *_: None for name in ("erased", "withdrawn", "epoch", "lost")}
         store.follow(**nothing)
         refused = run("store", "repair-clock", "--yes")
         assert refused.code == 4
@@ -94,8 +94,8 @@ def test_the_length_of_an_epoch_comes_from_the_key_file(run: Run, tmp_path: Path
     path = tmp_path / "people.db"
     epoch = short.epoch_at(time.time())
     with closing(open_store(str(path))) as store:
-        store.publish(epoch - 1, window=1, oldest_window=0)
-        store.publish(epoch + 8, window=1, oldest_window=0)
+        store.publish(epoch - 1, window=1)
+        store.publish(epoch + 8, window=1)
     # By the default of an hour, this store would be centuries ahead.
     refused = run("store", "repair-clock", path, "--yes")
     assert (refused.code, "--epoch" in refused.err) == (2, True)

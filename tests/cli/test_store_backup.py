@@ -33,7 +33,7 @@ def store(tmp_path: Path) -> Path:
         service.store.add_people([f"person-{number}" for number in range(500)])
         with service.store.writing() as writing:
             writing.put_pending([draw("person-1")], 1)
-        service.store.publish(1, window=0, oldest_window=-1)
+        service.store.publish(1, window=0)
     return path
 
 
@@ -202,7 +202,7 @@ def test_the_commands_of_the_page_copy_a_database(
             opened.add_people(["ann", "bob"])
             with opened.writing() as writing:
                 writing.put_pending([draw("ann")], 1)
-            opened.publish(1, window=0, oldest_window=-1)
+            opened.publish(1, window=0)
         for line, address in zip(shown, (before, after), strict=True):
             here = line.replace("postgresql://nearveil@db/nearveil", address)
             program, *arguments = shlex.split(here)

@@ -130,7 +130,6 @@ def test_table_and_document_agree(service: StubService) -> None:
     cells = audit_table(found).splitlines()[1].split()
     assert cells[:4] == ["gi-lia", "1", "2", "1.000"]
     assert (row["attacked"], row["found"], row["acc"]) == (2, 2, 1.0)
-    assert found.document()["protection"] == "place"
 
 
 def test_figures_by_hand() -> None:

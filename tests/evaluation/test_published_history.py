@@ -27,7 +27,7 @@ from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.nearby.publishing.keys import new_keys
-from nearveil.nearby.publishing.protection import Policy, Protection, Schedule, grid_for
+from nearveil.nearby.publishing.protection import Protection, Schedule, grid_for
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -37,7 +37,6 @@ CITY_M = TOWN.to_metres(CITY)
 DAY = timedelta(days=1)
 PERMANENT = Protection(region=TOWN, noise_m=500.0, schedule=Schedule(epoch=HOUR, window=MONTH))
 # A bad practice: the noise is drawn again every hour, as if each hour were on its own.
-FRESH = Protection(region=TOWN, noise_m=500.0, policy=Policy.FRESH, schedule=Schedule(epoch=HOUR, window=HOUR))
 AT_ONCE = replace(PERMANENT, dwell_epochs=1)
 
 
@@ -143,7 +142,6 @@ _LEFT_OUT = {
     "people": None,
     "few places": replace(PERMANENT, new_places=2),
     "three epochs": replace(PERMANENT, dwell_epochs=3),
-    "a lifetime": replace(PERMANENT, noise_lifetime=MONTH),
     "permanent": PERMANENT,
     "at home": PERMANENT,
     "forgets": PERMANENT,
@@ -208,7 +206,3 @@ def test_what_cannot_be_simulated() -> None:
     journeys = stay_put(CITY_M[:1], starts_s=first_moment(PERMANENT), lasts=DAY)
     with pytest.raises(UsageError, match="share of epochs"):
         publish_journeys(PERMANENT, journeys, reports=0.0)
-
-
-def test_fresh_noise_is_a_point_an_hour() -> None:
-    assert numbers_of_points(at_home(FRESH, CITY_M[:2], 2 * DAY)) == [47, 47]

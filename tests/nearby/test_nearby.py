@@ -78,7 +78,6 @@ def test_from_reports_to_lists(open_nearby: Opener, clock: Clock) -> None:
         "published": 3,
         "epoch": epoch,
         "window": epoch // (30 * 24),
-        "policy": "place",
         "new_places_per_window": 20,
     }
 

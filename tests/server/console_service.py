@@ -10,7 +10,6 @@ import numpy as np
 import uvicorn
 
 from nearveil.io.synthetic import synthetic_city
-from nearveil.nearby.publishing.protection import Policy
 from nearveil.report.land import land_in
 from nearveil.server.app import create_app
 from nearveil.server.auth import new_platform_key
@@ -32,8 +31,6 @@ class Place:
 @contextmanager
 def console_service(folder: Path, **options: Any) -> Iterator[Place]:
     """Open a service with people who are published."""
-    if options.get("policy") == Policy.OFF:
-        options["unprotected"] = True
     settings = Settings.load(environ={}, options={"store": str(folder / "nearveil.db"), "test_hooks": True, **options})
     service = Service.open(settings)
     try:
@@ -47,7 +44,7 @@ def console_service(folder: Path, **options: Any) -> Iterator[Place]:
         reports = [
             service.publisher.accept(person, *place) for person, place in zip(people, true.tolist(), strict=True)
         ]
-        service._kept(reports, service._receive(reports))
+        service._receive(reports)
         service.advance()
         yield Place(service, secret, true)
     finally:

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from nearveil.nearby.publishing.keys import Keys, new_keys
+from nearveil.nearby.publishing.keys import SecretKeys, new_keys
 from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import Store
 from nearveil.nearby.stores.sqlite import SqliteStore
@@ -90,7 +90,7 @@ def running(
     store: Store | None = None,
     *,
     address: str | None = None,
-    keys: Keys | None = None,
+    keys: SecretKeys | None = None,
     clock: Clock | None = None,
     wrapped: Callable[[Store], Store] = lambda store: store,
     **options: Any,

@@ -179,25 +179,6 @@ def test_how_long_a_place_has_to_last_is_a_setting() -> None:
         assert (len({str(one) for one in seen[:3]}), seen[3] != seen[2]) == (1, True)
 
 
-@pytest.mark.parametrize(("lifetime", "same"), [("permanent", True), ("30d", False), ("60d", True)])
-def test_a_place_keeps_its_noise_beyond_the_window(lifetime: str, same: bool) -> None:
-    with running(noise_lifetime=lifetime) as place:
-        place.add("ann")
-        schedule = place.service.protection.schedule
-        # The first report of a window, and again a window later; noise of 60 days begins with the first of two.
-        seen = []
-        for _ in range(2):
-            for _ in range(2):
-                place.report("ann")
-                place.next_epoch()
-            seen.append(published(place))
-            place.clock.now += schedule.window.total_seconds()
-            place.service.scheduler.turn()
-        # New noise that falls near the point before is replaced by it, so that the charge alone tells of it.
-        assert seen[0] == seen[1] or not same
-        assert sum(place.service.store.totals().charged_by_window.values()) == (1 if same else 2)
-
-
 def test_a_spent_budget_leaves_what_is_published() -> None:
     with running(new_places=1) as place:
         place.add("ann")
@@ -231,11 +212,11 @@ def test_somebody_taken_off_the_map_is_found_by_nobody_and_may_come_back(place: 
 
 
 def test_questions_are_ranked_filtered_and_leave_out_who_asks() -> None:
-    with running(policy="off", unprotected=True) as place:
+    with running(noise="1m") as place:
         place.add("ann", "bob", "eve")
         for number, person in enumerate(("ann", "bob", "eve")):
-            answer = place.report(person, {"latitude": HERE["latitude"] + 0.01 * number, "longitude": -122.42})
-            assert answer.json()["status"] == "published"
+            place.report(person, {"latitude": HERE["latitude"] + 0.01 * number, "longitude": -122.42})
+        place.next_epoch()
         assert place.nearby() == ["ann", "bob", "eve"]
         assert place.nearby(extra={"k": 2}) == ["ann", "bob"]
         # 0.01 degrees are 1.1 km.
@@ -249,11 +230,12 @@ def test_questions_are_ranked_filtered_and_leave_out_who_asks() -> None:
 
 
 def test_ten_are_returned_if_nobody_says_how_many() -> None:
-    with running(policy="off", unprotected=True) as place:
+    with running() as place:
         people = [f"person-{number}" for number in range(12)]
         place.add(*people)
         for person in people:
             place.report(person)
+        place.next_epoch()
         assert len(place.call("POST", "/v1/nearby", json=HERE).json()["ids"]) == 10
 
 
@@ -279,9 +261,8 @@ def test_the_described_routes_answer_as_the_hot_ones_do(place: Running) -> None:
 # -- operators -------------------------------------------------------------------------------------------------------
 
 
-def test_the_card_is_that_of_the_policy_and_tells_of_the_intervals(place: Running, tmp_path: Path) -> None:
+def test_the_card_tells_of_the_intervals(place: Running, tmp_path: Path) -> None:
     card = place.call("GET", "/v1/guarantee").json()
-    assert card["protection"] == "place"
     assert card["guarantee"]["epsilon"] == pytest.approx(2 / 500)
     assert "GUARANTEE" in card["text"]
     named = tmp_path / "intervals.json"
@@ -297,7 +278,7 @@ def test_the_ledger_names_totals_only(place: Running) -> None:
     ledger = place.call("GET", "/v1/ledger").json()
     assert (ledger["people"], ledger["published"]) == (2, 0)
     assert set(ledger) == {
-        "people", "published", "epoch", "window", "next_epoch_at", "policy", "new_places_per_window",
+        "people", "published", "epoch", "window", "next_epoch_at", "new_places_per_window",
     }  # fmt: skip
     assert ledger["next_epoch_at"] == (ledger["epoch"] + 1) * HOUR_S
     assert "ann" not in str(ledger)
@@ -409,23 +390,6 @@ def test_answers_are_not_stored_and_not_sniffed(place: Running, path: str) -> No
     assert headers["cache-control"] == "no-store"
     assert headers["x-content-type-options"] == "nosniff"
     assert "server" not in headers
-
-
-def test_every_answer_says_that_protection_is_off() -> None:
-    with running(policy="off", unprotected=True) as place:
-        place.add("ann")
-        answers = [
-            place.report("ann"),
-            place.call("POST", "/v1/nearby", json=HERE),
-            place.call("GET", "/healthz"),
-            place.call("GET", "/v1/guarantee"),
-            place.call("GET", "/nowhere"),
-            place.call("POST", "/v1/nearby", key=None),
-        ]
-        assert [answer.headers["nearveil-protection"] for answer in answers] == ["off"] * 6
-        assert answers[3].json()["guarantee"]["epsilon"] is None
-    with running() as place:
-        assert "nearveil-protection" not in place.call("GET", "/healthz").headers
 
 
 # -- limits ------------------------------------------------------------------------------------------------------------

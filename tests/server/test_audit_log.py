@@ -102,7 +102,7 @@ def test_nobody_is_named_and_no_secret_is_in_it(here: Running, path: Path) -> No
     made = here.call("POST", "/v1/platform-keys/shop", json={"scopes": ["ask"]}).json()["key"]
     here.call("DELETE", "/v1/people/somebody-long-enough-to-find")
     text = path.read_text()
-    secrets = [token, made, here.key, KEYS.tokens.hex(), KEYS.noise[0].secret.hex()]
+    secrets = [token, made, here.key, KEYS.tokens.hex(), KEYS.noise.hex()]
     for trace in ("somebody", *secrets, *(str(value).lstrip("-") for value in HERE.values())):
         assert trace not in text
     assert json.loads(text.splitlines()[2])["scopes"] == ["ask"]
@@ -112,8 +112,6 @@ def test_ids_are_hashed_with_the_service_s_keys(tmp_path: Path) -> None:
     write_keys(tmp_path / "keys.json", KEYS)
     assert run("audit-id", tmp_path / "keys.json", "ann").stdout.strip() == name_of("ann")
     assert len({name_of("ann"), name_of("bob"), audit_id(new_keys().tokens, "ann")}) == 3
-    # A rotation changes the key of the noise, not the names in the log.
-    assert audit_id(KEYS.rotated(1).tokens, "ann") == name_of("ann")
 
 
 def test_many_people_are_one_entry_on_several_lines(here: Running, path: Path) -> None:

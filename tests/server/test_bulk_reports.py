@@ -204,10 +204,3 @@ def test_a_store_that_fails_loses_nothing_in_silence(here: Running, monkeypatch:
         answer = here.call("POST", PATH, json={"reports": [{"id": "ann", **HERE}] * 2})
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         assert len(here.service.reports) == 0
-
-
-def test_protection_that_is_off_publishes_at_once() -> None:
-    with running(policy="off", unprotected=True) as here:
-        here.add("ann")
-        assert kinds(send(here, {"id": "ann", **HERE})) == ["published"]
-        assert here.nearby() == ["ann"]

@@ -138,13 +138,3 @@ def test_a_refusal_says_in_one_sentence_what_to_do(here: Running, phone: Phone) 
     said = here.report("ann").json()["detail"]
     assert said.count(".") == 1
     assert all(part in said for part in ("'previous'", "revoke", "DELETE /v1/people/{id}/tokens"))
-
-
-def test_without_protection_what_is_refused_is_not_published() -> None:
-    with running(policy="off", unprotected=True) as service:
-        service.add("ann")
-        phone = Phone(service)
-        assert [phone.report().status_code, phone.report().status_code] == [202, 202]
-        assert service.report("ann", AWAY).status_code == 409
-        assert service.nearby(AWAY, extra={"within_m": 100.0}) == []
-        assert service.nearby(HERE, extra={"within_m": 100.0}) == ["ann"]

@@ -19,7 +19,7 @@ PEOPLE = [f"person-{number}" for number in range(6)]
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     """A service with some people on its map."""
     options = (
-        "--policy", "off", "--i-understand-that-this-protects-nobody", "--questions-per-minute", "0",
+        "--noise", "1m", "--test-hooks", "--questions-per-minute", "0",
     )  # fmt: skip
     running = RunningService(tmp_path_factory.mktemp("service"), options, env={"NEARVEIL_CHAINED_REPORTS": "if-sent"})
     running.start()
@@ -29,6 +29,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
             for number, person in enumerate(PEOPLE):
                 place = {"latitude": PLACE["latitude"] + number / 100, "longitude": PLACE["longitude"]}
                 ask(line, running, b"PUT", f"/v1/people/{person}/location".encode(), json.dumps(place).encode())
+            ask(line, running, b"POST", b"/v1/epoch", b"")
         yield running
     finally:
         running.stop()

@@ -277,18 +277,6 @@ def test_other_processes_apply_tags_and_blocks(postgis_cluster: object) -> None:
             wait_for(lambda: filters.hidden_from("p4") == ())
 
 
-def test_people_who_are_published_at_once_have_their_tags() -> None:
-    with running(policy="off", unprotected=True) as place:
-        place.add("ann")
-        place.call("PUT", "/v1/people/ann/tags", json={"tags": ["woman"]})
-        place.report("ann")
-        assert ids(place, only=[["woman"]]) == ["ann"]
-        place.call("DELETE", "/v1/people/ann/location")
-        place.call("PUT", "/v1/people/ann/tags", json={"tags": ["nurse"]})
-        place.report("ann")
-        assert ids(place, only=[["nurse"]]) == ["ann"]
-
-
 class Through(httpx.BaseTransport):
     """The way of a client to a service in this process."""
 

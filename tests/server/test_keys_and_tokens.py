@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from nearveil.nearby.publishing.keys import KeyFile, NoiseKey, SecretKeys, new_keys, write_keys
-from nearveil.nearby.publishing.store_identity import check_identity
+from nearveil.nearby.publishing.keys import new_keys
 from nearveil.nearby.stores.base import StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
-from tests.server.running import HERE, HOUR_S, Clock, Running, in_folder, running
+from tests.server.running import HERE, Clock, Running, in_folder, running
 
 WINDOW_EPOCHS = 720
 
@@ -124,7 +123,7 @@ def test_answers_to_reports_are_all_as_long() -> None:
 
 def test_what_waits_is_shown_to_nobody(here: Running) -> None:
     """Not even that something waits: whoever reports for somebody could tell by it whether a place was new."""
-    with running(policy="fresh") as service:
+    with running() as service:
         service.add("ann")
         for caller in (service, here):
             caller.report("ann")
@@ -175,72 +174,3 @@ def test_the_card_promises_what_the_window_has(tmp_path: Path) -> None:
         card, ledger = (service.call("GET", f"/v1/{name}").json() for name in ("guarantee", "ledger"))
         assert "at most 8 new places" in card["text"].replace("\n", " ")
         assert ledger["new_places_per_window"] == 8
-
-
-def test_keys_that_others_do_not_use_are_looked_for_again(tmp_path: Path) -> None:
-    """The wrong file at the beginning of a window stops reports, and the right one lets them go on."""
-    path = tmp_path / "keys.json"
-    write_keys(path, keys := new_keys())
-    with running(in_folder(tmp_path), keys=KeyFile(path)) as service:
-        service.add("ann")
-        schedule = service.service.protection.schedule
-        window = schedule.window_of(service.service.publisher.epoch) + 1
-        rotated = SecretKeys((*keys.noise, NoiseKey(window, b"n" * 32)), keys.tokens)
-        check_identity(service.service.store, service.service.protection, rotated, window)
-        service.clock.now = schedule.starts_at(window * schedule.epochs_per_window) - 1.0
-        assert service.report("ann").status_code == 503
-        assert service.call("GET", "/readyz").status_code == 503
-        write_keys(path, rotated, replace_existing=True)
-        assert service.report("ann").status_code == 202
-        assert service.call("GET", "/readyz").status_code == 200
-
-
-def test_a_running_service_takes_a_new_key_when_its_window_begins(tmp_path: Path) -> None:
-    """The next start, with the rotated file, is not locked out either."""
-    path = tmp_path / "keys.json"
-    write_keys(path, keys := new_keys())
-    with running(in_folder(tmp_path), keys=KeyFile(path)) as service:
-        service.add("ann")
-        window = service.service.protection.schedule.window_of(service.service.publisher.epoch)
-        rotated = SecretKeys((*keys.noise, NoiseKey(window + 1, b"n" * 32)), keys.tokens)
-        write_keys(path, rotated, replace_existing=True)
-        service.report("ann")
-        service.clock.now += WINDOW_EPOCHS * HOUR_S
-        service.service.scheduler.turn()
-        home = exported(service)
-        service.report("ann", AWAY)
-        service.next_epoch()
-        service.report("ann", AWAY)
-        clock = service.clock
-    with running(in_folder(tmp_path), keys=KeyFile(path), clock=clock) as service:
-        service.next_epoch()
-        away = exported(service)
-        assert away != home
-        # A new place has the new key's noise; the one that was known before keeps the noise of the old key.
-        assert held(service)["charges"] == {str(window): 1, str(window + 1): 1}
-        for _ in range(2):
-            assert service.report("ann").status_code == 202
-            service.next_epoch()
-        assert exported(service) == home
-        assert held(service)["charges"] == {str(window): 1, str(window + 1): 1}
-
-
-def test_without_the_old_key_a_known_place_is_drawn_once_more(tmp_path: Path) -> None:
-    """What `nearveil keys prune` costs: a place that was drawn with a key that is gone is a new place."""
-    keys, clock = new_keys(), Clock()
-    with running(in_folder(tmp_path), keys=keys, clock=clock) as service:
-        service.add("ann")
-        service.report("ann")
-        service.next_epoch()
-        home, window = exported(service), service.service.protection.schedule.window_of(service.service.publisher.epoch)
-        clock.now += WINDOW_EPOCHS * HOUR_S
-    rotated = SecretKeys((*keys.noise, NoiseKey(window + 1, b"n" * 32)), keys.tokens)
-    once, twice = {str(window): 1}, {str(window): 1, str(window + 1): 1}
-    for known, charges in ((rotated, once), (rotated.pruned(window + 1), twice)):
-        with running(in_folder(tmp_path), keys=known, clock=clock) as service:
-            for _ in range(2):
-                service.report("ann")
-                service.next_epoch()
-            assert held(service)["charges"] == charges
-            # New noise that falls near the point before is replaced by it, so that the charge alone tells of it.
-            assert exported(service) == home or charges == twice

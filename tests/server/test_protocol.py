@@ -108,7 +108,7 @@ async def edge(kind: type[LimitedProtocol], tls: ssl.SSLContext | None = None, *
     loop = asyncio.get_running_loop()
     watch, refused = Watch(), list[str]()
     registry = Connections(replace(LIMITS, **limits), refused=refused.append, clock=watch)
-    limited = protocol_for(kind, registry, Answers(is_unprotected=False), routes=Routes(), tls=tls)
+    limited = protocol_for(kind, registry, Answers(), routes=Routes(), tls=tls)
     opened = Edge(registry, watch, 0, kind, refused)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

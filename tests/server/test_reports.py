@@ -67,10 +67,9 @@ def test_what_comes_during_a_transaction_is_the_next_one() -> None:
 
 def test_nothing_is_acknowledged_that_the_store_did_not_keep() -> None:
     held = Held()
-    told: list[tuple[Sequence[Report], Sequence[Answer]]] = []
     held.failure = StoreError("the disk is full")
     held.allowed.set()
-    writer = ReportWriter(held, kept=lambda reports, answers: told.append((reports, answers)))
+    writer = ReportWriter(held)
 
     async def scene() -> None:
         outcomes = await asyncio.gather(*(writer.submit(report) for report in _reports(3)), return_exceptions=True)
@@ -80,7 +79,7 @@ def test_nothing_is_acknowledged_that_the_store_did_not_keep() -> None:
         assert (await writer.submit(Report("later", 0.0, 0.0))).status is Status.TAKEN
 
     _run(writer, scene)
-    assert [len(reports) for reports, _ in told] == [1]
+    assert held.batches == [["later"]]
 
 
 def test_a_bug_in_one_batch_does_not_end_the_writer() -> None:

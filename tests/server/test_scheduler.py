@@ -14,14 +14,13 @@ from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse, fingerprint
-from nearveil.nearby.publishing.keys import SecretKeys, new_keys
-from nearveil.nearby.publishing.store_identity import check_identity
-from nearveil.nearby.stores.base import STEP_M, PublishedBatch, StoreError
+from nearveil.nearby.publishing.keys import new_keys
+from nearveil.nearby.stores.base import STEP_M, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
 from nearveil.server.settings import Settings
 from nearveil.server.store_tools import repair_clock
-from tests.server.running import HERE, HOUR_S, START_S, Clock, Running, in_folder, running
+from tests.server.running import HOUR_S, START_S, Clock, Running, in_folder, running
 
 
 @pytest.fixture
@@ -140,11 +139,13 @@ def _followed() -> _Followed:
 
 def test_what_other_processes_do_shows_here() -> None:
     store = _followed()
-    with running(store, policy="off", unprotected=True) as place:
+    with running(store, noise="1m") as place:
         place.add("ann", "bob", "eve")
-        steps = np.array([[0, 0], [8000, 0], [16000, 0]])
-        store.told["on_published_now"](PublishedBatch(["ann", "bob", "eve"], steps))
-        middle = dict(zip(("latitude", "longitude"), place.service.protection.region.centre, strict=True))
+        latitude, longitude = place.service.protection.region.centre
+        middle = {"latitude": latitude, "longitude": longitude}
+        for number, person in enumerate(("ann", "bob", "eve")):
+            place.report(person, {**middle, "longitude": longitude + 0.01 * number})
+        place.next_epoch()
         assert place.nearby(middle) == ["ann", "bob", "eve"]
         store.told["on_withdrawn"]("ann")
         assert place.nearby(middle) == ["bob", "eve"]
@@ -257,7 +258,7 @@ def test_intervals_of_another_region_are_refused(coarse: Intervals) -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [{"noise": "400m"}, {"region": "berlin"}, {"policy": "fresh"}, {"epoch": "30m"}, {"window": "60d"}],
+    [{"noise": "400m"}, {"region": "berlin"}, {"epoch": "30m"}, {"window": "60d"}],
     ids=str,
 )
 def test_a_store_is_refused_with_what_would_change_the_noise(tmp_path: Path, other: dict[str, Any]) -> None:
@@ -271,34 +272,15 @@ def test_a_store_is_refused_with_what_would_change_the_noise(tmp_path: Path, oth
         assert place.call("GET", "/readyz").status_code == 200
 
 
-def test_other_keys_are_refused_and_keys_that_rotate_later_are_not(tmp_path: Path) -> None:
+def test_other_keys_are_refused(tmp_path: Path) -> None:
     keys, clock = new_keys(), Clock()
-    with running(in_folder(tmp_path), keys=keys, clock=clock) as place:
-        window = place.service.protection.schedule.window_of(place.service.publisher.epoch)
+    with running(in_folder(tmp_path), keys=keys, clock=clock):
+        pass
     with pytest.raises(UsageError, match="this store was made with"), running(in_folder(tmp_path), clock=clock):
         pass
-    rotated = keys.rotated(window)
-    with pytest.raises(UsageError, match="key of the noise"), running(in_folder(tmp_path), keys=rotated, clock=clock):
+    other = replace(new_keys(), tokens=keys.tokens)
+    with pytest.raises(UsageError, match="key of the noise"), running(in_folder(tmp_path), keys=other, clock=clock):
         pass
-    with running(in_folder(tmp_path), keys=keys.rotated(window + 1), clock=clock) as place:
-        assert place.nearby(HERE) == []
-
-
-def new_keys_but_tokens(keys: SecretKeys) -> SecretKeys:
-    return replace(new_keys(), tokens=keys.tokens)
-
-
-def test_a_key_that_others_do_not_use_in_the_next_window_takes_no_report_into_it(tmp_path: Path) -> None:
-    keys, clock = new_keys(), Clock()
-    with running(in_folder(tmp_path), keys=keys, clock=clock) as place:
-        schedule = place.service.protection.schedule
-        window = schedule.window_of(place.service.publisher.epoch)
-        place.add("ann")
-        # Another process has a key that was rotated, and was there first.
-        check_identity(place.service.store, place.service.protection, new_keys_but_tokens(keys), window + 1)
-        assert place.call("PUT", "/v1/people/ann/location", json=HERE).status_code == 202
-        clock.now = schedule.starts_at((window + 1) * schedule.epochs_per_window) - 1.0
-        assert place.call("PUT", "/v1/people/ann/location", json=HERE).status_code == 503
 
 
 def test_a_report_in_an_epoch_that_is_not_published_wakes_the_scheduler(

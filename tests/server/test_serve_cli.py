@@ -11,7 +11,6 @@ import pytest
 from nearveil.cli.serve import announce, serve
 from nearveil.errors import NearveilError
 from nearveil.nearby.publishing.keys import new_keys, write_keys
-from nearveil.nearby.publishing.protection import Policy
 from nearveil.server.run import listen
 from nearveil.server.service import Service
 from nearveil.server.settings import Settings
@@ -55,7 +54,6 @@ def test_it_shows_its_settings_without_starting(
 @pytest.mark.parametrize(
     ("options", "code", "word"),
     [
-        ({"policy": Policy.OFF}, 2, "--i-understand-that-this-protects-nobody"),
         ({"epoch": "7m", "window": "1h"}, 2, "window"),
         ({"region": "atlantis"}, 2, "region"),
         ({"port": 70_000}, 2, "port"),
@@ -90,32 +88,24 @@ def test_a_store_is_refused_with_other_keys_and_another_grid(tmp_path: Path) -> 
 
 
 def test_the_command_ends_with_one_sentence_and_a_code(tmp_path: Path) -> None:
-    ended = nearveil("serve", "--policy", "off", folder=tmp_path)
+    ended = nearveil("serve", "--region", "atlantis", folder=tmp_path)
     assert ended.returncode == 2
     assert ended.stderr.startswith("error: ")
     assert len(ended.stderr.splitlines()) == 1
 
 
-def test_protection_off_and_open_addresses_are_loud(tmp_path: Path) -> None:
-    options = ["--policy", "off", "--i-understand-that-this-protects-nobody", "--host", "0.0.0.0"]  # noqa: S104
-    with served(tmp_path, *options) as service:
-        assert service.call("GET", "/healthz").headers["nearveil-protection"] == "off"
+def test_open_addresses_are_loud(tmp_path: Path) -> None:
+    with served(tmp_path, "--host", "0.0.0.0") as service:  # noqa: S104
+        assert service.call("GET", "/healthz").status_code == 200
         assert service.stop() == 0
-    log = service.log.read_text()
-    assert "PROTECTION IS OFF" in log
-    assert "TLS" in log
+    assert "TLS" in service.log.read_text()
 
 
 @pytest.mark.parametrize(
     ("options", "warning"),
     [
         ({}, ""),
-        (
-            {"noise_lifetime": "60d"},
-            "drawn anew every 60d, so that it averages out in time; leave out --noise-lifetime",
-        ),
         ({"window": "1d"}, "every budget window allows new places"),
-        ({"noise_lifetime": "30d", "policy": "fresh"}, ""),
         ({"chained_reports": "if-sent"}, "a stolen key or token finds most people whose phones report in some hours"),
         ({"chained_reports": "always"}, ""),
     ],

@@ -15,7 +15,6 @@ from nearveil.errors import DataError, NearveilError, OutputError, UsageError
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fit_cells import cells_from_points
 from nearveil.nearby.publishing.keys import new_keys, read_keys, write_keys
-from nearveil.nearby.publishing.protection import Policy
 from nearveil.region import named_region
 from nearveil.server.setting_types import duration, masked
 from nearveil.server.settings import KNOWN_SETTINGS, Settings
@@ -33,9 +32,9 @@ def test_defaults_are_usable_and_the_table_is_complete() -> None:
     assert set(settings.sources.values()) == {"default"}
     assert all(setting.help and setting.takes for setting in KNOWN_SETTINGS.values())
     protection = settings.protection()
-    assert (protection.policy, protection.noise_m, protection.new_places) == (Policy.PLACE, 500.0, 20)
+    assert (protection.noise_m, protection.new_places) == (500.0, 20)
     assert protection.schedule.epochs_per_window == 720
-    assert (protection.noise_lifetime, protection.dwell_epochs) == (None, 2)
+    assert protection.dwell_epochs == 2
     assert settings.chained_reports == "always"
 
 
@@ -50,8 +49,8 @@ def test_the_later_source_counts(tmp_path: Path) -> None:
 
 def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
     values = {
-        "store": "postgresql://db/x", "host": "0.0.0.0", "port": "0", "region": "fiji", "policy": "FRESH",  # noqa: S104
-        "noise": "0.2km", "epoch": "15m", "window": "1d", "noise_lifetime": "90d",
+        "store": "postgresql://db/x", "host": "0.0.0.0", "port": "0", "region": "fiji",  # noqa: S104
+        "noise": "0.2km", "epoch": "15m", "window": "1d",
         "dwell": "3", "new_places": "5", "intervals": "a.json", "chained_reports": "If-Sent",
         "questions_per_minute": "1.5", "question_burst": "2", "key_questions_per_s": "3",
         "workers": "2", "shared_limits": "redis://:secret@cache/1",
@@ -70,11 +69,10 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
     usual = Settings()
     same = {name for name in KNOWN_SETTINGS if getattr(settings, name) == getattr(usual, name)}
     # A distance or people: the others are below.
-    assert same == {"keys", "unprotected", "hide_among", "cells", "redraw_noise"}
-    assert (settings.console, settings.access_log, settings.policy) == (False, True, Policy.FRESH)
+    assert same == {"keys", "hide_among", "cells", "redraw_noise"}
+    assert (settings.console, settings.access_log) == (False, True)
     protection = settings.protection()
     assert (protection.noise_m, protection.dwell_epochs) == (200.0, 3)
-    assert protection.noise_lifetime == timedelta(days=90)
     named = Settings.load(environ={"NEARVEIL_KEYS_FILE": str(tmp_path / "k.json")})
     assert named.keys == tmp_path / "k.json"
 
@@ -89,7 +87,6 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         ("host", "", "--host takes text"),
         ("host", "a\nb", "text"),
         ("store", 5, "text"),
-        ("policy", "none", "--policy takes one of: place, fresh, off"),
         ("noise", "far", "--noise takes a length"),
         ("noise", True, "length"),
         ("noise", -5, "length"),
@@ -102,9 +99,6 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         ("epoch", 3600, "duration"),
         ("window", "45m", "whole number of epochs"),
         ("new_places", 0, "from 1 to 10,000"),
-        ("noise_lifetime", "forever", "--noise-lifetime takes permanent, or a duration"),
-        ("noise_lifetime", "45d", "a whole number of windows of 30 days, or for good"),
-        ("noise_lifetime", "1d", "a whole number of windows"),
         ("dwell", 0, "--dwell takes a whole number from 1 to 1,000"),
         ("dwell", 1001, "from 1 to 1,000"),
         ("dwell", 1.5, "whole number"),
@@ -140,7 +134,6 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
         ("tls_key", "a.key", "give both tls_certificate and tls_key"),
         ("store_timeout_s", 0, "from 0.1 to 60"),
         ("grace", "0s", "--grace takes a duration"),
-        ("policy", "off", "--i-understand-that-this-protects-nobody"),
     ],
 )
 def test_each_mistake_has_a_sentence(name: str, wrong: object, sentence: str) -> None:
@@ -242,15 +235,6 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         Settings.load(tmp_path / "none.toml")
 
 
-def test_protection_is_switched_off_by_the_loud_option_only(tmp_path: Path) -> None:
-    settings = Settings.load(options={"policy": "off", "unprotected": True})
-    assert settings.protection().policy is Policy.OFF
-    with pytest.raises(UsageError, match="--i-understand"):
-        Settings.load(config(tmp_path, "policy = 'off'\nunprotected = true"))
-    with pytest.raises(UsageError, match=r"NEARVEIL_UNPROTECTED is not read.*--i-understand"):
-        Settings.load(environ={"NEARVEIL_POLICY": "off", "NEARVEIL_UNPROTECTED": "true"})
-
-
 # -- secrets -----------------------------------------------------------------------------------------------------
 
 
@@ -258,7 +242,7 @@ def test_keys_come_from_the_environment_only_and_are_never_shown(tmp_path: Path)
     keys = new_keys()
     settings = Settings.load(environ={"NEARVEIL_KEYS": keys.to_json()})
     assert settings.secret_keys() == keys
-    secrets = (keys.tokens.hex(), keys.noise[0].secret.hex())
+    secrets = (keys.tokens.hex(), keys.noise.hex())
     for shown in (settings.show(), repr(settings), str(settings)):
         assert not any(secret in shown for secret in secrets)
     assert "# keys_text is not shown  # environment NEARVEIL_KEYS" in settings.show()
@@ -279,7 +263,7 @@ def test_keys_are_made_beside_the_embedded_store_once(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     made = read_keys(path)
     for read in (keys, settings.secret_keys()):
-        assert (read.tokens, read.noise_key(5)) == (made.tokens, made.noise_key(5))
+        assert read == made
     assert made.schedule == settings.protection().schedule
 
 
@@ -429,8 +413,6 @@ def test_people_are_hidden_among_people_or_within_a_distance(cells_file: Path) -
         Settings.load(environ=environ, options={"noise": "500m"})
     with pytest.raises(UsageError, match="not for the service's region"):
         Settings.load(environ=environ, options={"region": "berlin"})
-    with pytest.raises(UsageError, match="policy place"):
-        Settings.load(environ=environ, options={"policy": "fresh"})
 
 
 def test_a_cells_file_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -325,7 +325,7 @@ class Bench:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: self.errors.append(str(context.get("exception", context))))
         registry = Connections(LIMITS, refused=self.refused.append)
-        limited = protocol_for(kind, registry, Answers(is_unprotected=False), routes=self.place.app)
+        limited = protocol_for(kind, registry, Answers(), routes=self.place.app)
         # As the service is run, but for the loop.
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "proxy_headers": False}
         config = uvicorn.Config(self._app, http=limited, ws="none", lifespan="off", interface="asgi3", **quiet)

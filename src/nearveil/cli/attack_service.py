@@ -12,7 +12,7 @@ import typer
 from nearveil.cli._old_options import (
     numbers,
 )
-from nearveil.cli._output import progress_bar, say, say_json, warn
+from nearveil.cli._output import progress_bar, say, say_json
 from nearveil.client.audit import (
     Audit,
     AuditPlan,
@@ -189,5 +189,3 @@ def _say(found: ServiceAudit, *, json: bool) -> None:
         return
     say(audit_table(found))
     say("\n" + audit_notes(found))
-    if found.protection == "off":
-        warn("the protection of the service is off: it answers from true locations")

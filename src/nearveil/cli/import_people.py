@@ -58,7 +58,8 @@ def import_people(
 
     Everybody is published at the next epoch boundary, with noise; only noisy locations are kept. Who has reported, or
     was imported before, is left alone: if it is interrupted, run it again. A service on a SQLite store must be stopped
-    meanwhile; on PostGIS it may run. Give the settings of the service: the same settings file and NEARVEIL_… variables.
+    meanwhile; on PostgreSQL it may run. Give the settings of the service: the same settings file and NEARVEIL_…
+    variables.
 
     An import does not know who has left. It adds people again who were erased, and publishes them in the next window;
     and it brings back those who took themselves off the map before they were first published. Remove them from the

@@ -188,8 +188,6 @@ class ServiceAudit:
 
     Attributes
     ----------
-    protection : str
-        Policy of the service, as the service states it; empty if it does not.
     not_listed : int
         Number of targets that could not be attacked, because no location near them lists them.
     epochs : int
@@ -198,7 +196,6 @@ class ServiceAudit:
         Number of accounts that the audit created and removed.
     """
 
-    protection: str
     rows: tuple[AttackAudit, ...]
     k: int
     tau_m: float
@@ -210,7 +207,6 @@ class ServiceAudit:
     def document(self) -> dict[str, Any]:
         """The same for machines."""
         return {
-            "protection": self.protection,
             "k": self.k,
             "tau_m": self.tau_m,
             "targets": self.targets,
@@ -300,7 +296,6 @@ class Audit:
                 "raise --k"
             )
         return ServiceAudit(
-            protection=self._protection(),
             rows=rows,
             k=self._plan.k,
             tau_m=self._plan.tau_m,
@@ -386,12 +381,6 @@ class Audit:
         (x, y), (width, height) = spot, self._region.half_extent_m
         return min(max(x, -width), width), min(max(y, -height), height)
 
-    # -- what the service states -------------------------------------------------------------------------------
-
-    def _protection(self) -> str:
-        policy = self._client.guarantee().document.get("protection")
-        return policy if isinstance(policy, str) else ""
-
 
 # Text of the results.
 
@@ -410,7 +399,7 @@ def audit_table(found: ServiceAudit) -> str:
 def audit_notes(found: ServiceAudit) -> str:
     """Explain the columns, and say what the audit changed."""
     lines = [
-        f"Protection of the service: {found.protection or 'not stated'}. Lists of {found.k}.",
+        f"Lists of {found.k}.",
         f"found: share of targets located to within {found.tau_m:g} m. Without any question, guessing the start gives "
         f"{found.rows[0].starts_within:.3f}.",
         "refused: attacks with at least one refused question or move; first refused at: number of that question, as a "

@@ -78,7 +78,7 @@ class Receipt:
     Attributes
     ----------
     status : str
-        "taken", or "published" where protection is off.
+        "taken".
     receipt : str
         Names the report; the next report's ``previous``.
     publishes_at : float or None

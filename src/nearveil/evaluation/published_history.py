@@ -17,13 +17,12 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.evaluation.movement import HOUR, HOUR_KINDS, MONTH, GpsError, Journeys, ShortArray, fixes, hour_kinds
 from nearveil.mechanisms.cell_steps import graph_of
-from nearveil.nearby.publishing.keys import KEY_BYTES, NoiseKey, SecretKeys, keyed_bytes, new_keys
+from nearveil.nearby.publishing.keys import KEY_BYTES, SecretKeys, keyed_bytes, new_keys
 from nearveil.nearby.publishing.protection import (
     LEAST_MARGIN_M,
     MARGIN_SHARE,
     PlaceCells,
     PlaceGrid,
-    Policy,
     Protection,
 )
 from nearveil.nearby.publishing.publisher import Publisher, Report
@@ -135,8 +134,7 @@ def publish_journeys(
         sending = np.arange(len(found)) if reports >= 1 else np.flatnonzero(generator.random(len(found)) < reports)
         phones.append(_Phone(ground, sending, np.clip(found[sending], -half_extent, half_extent)))
     first = protection.schedule.epoch_at(journeys.starts_s)
-    skips = leave_out_repeats and protection.policy is Policy.PLACE
-    settled = _Settled(protection, first, where.shape[1], forgets=forgets, skips=skips)
+    settled = _Settled(protection, first, where.shape[1], forgets=forgets, skips=leave_out_repeats)
     shown = _shown(settled, phones, keys or new_keys(), progress)
     of_hour = hour_kinds(journeys.starts_s, journeys.where.shape[1])[::hours_each]
     return _counted(shown, where, of_hour, MONTH // epoch)
@@ -199,8 +197,8 @@ def _shown(settled: _Settled, phones: list[_Phone], keys: SecretKeys, progress: 
 
 def _other_keys(keys: SecretKeys, number: int) -> SecretKeys:
     """Return keys that have nothing in common with those of another number."""
-    secret = keyed_bytes(keys.noise_key(0), "nearveil other keys", str(number).encode(), size=KEY_BYTES)
-    return SecretKeys(noise=(NoiseKey(0, secret),), tokens=keys.tokens)
+    secret = keyed_bytes(keys.noise, "nearveil other keys", str(number).encode(), size=KEY_BYTES)
+    return SecretKeys(noise=secret, tokens=keys.tokens)
 
 
 @dataclass(slots=True)
@@ -210,19 +208,13 @@ class _Page:
     pending: NoisyLocation | None = None
     published: NoisyLocation | None = None
     known: dict[bytes, Point] = field(default_factory=dict)
-    window_of: dict[bytes, int] = field(default_factory=dict)
     charged: Counter[int] = field(default_factory=Counter)
     standing: Standing | None = None
 
     def charge(self, location: NoisyLocation) -> None:
         if location.tag not in self.known:
             self.known[location.tag] = location.x_steps, location.y_steps
-            self.window_of[location.tag] = location.window
             self.charged[location.window] += 1
-
-    def forget(self, oldest_window: int) -> None:
-        for tag in [tag for tag, window in self.window_of.items() if window < oldest_window]:
-            del self.known[tag], self.window_of[tag]
 
 
 class _Notebook(SqliteStore):
@@ -233,7 +225,6 @@ class _Notebook(SqliteStore):
         self._pages: defaultdict[str, _Page] = defaultdict(_Page)
         self._waiting: list[NoisyLocation] = []
         self._published_now: list[NoisyLocation] = []
-        self._oldest_window = 0
         self._epoch: int | None = None
 
     @classmethod
@@ -278,10 +269,7 @@ class _Notebook(SqliteStore):
         for person in people:
             self._pages[person].pending = None
 
-    def publish_now(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
-        self._published_now = list(locations)
-
-    def publish(self, epoch: int, *, window: int, oldest_window: int, computing: Computing = nullcontext) -> bool:
+    def publish(self, epoch: int, *, window: int, computing: Computing = nullcontext) -> bool:
         # What was dropped meanwhile waits no more.
         self._published_now = [one for one in self._waiting if self._pages[one.person].pending is one]
         self._waiting, self._epoch = [], epoch
@@ -289,10 +277,6 @@ class _Notebook(SqliteStore):
             page = self._pages[location.person]
             page.charge(location)
             page.published, page.pending = location, None
-        if oldest_window > self._oldest_window:
-            self._oldest_window = oldest_window
-            for page in self._pages.values():
-                page.forget(oldest_window)
         return True
 
     def last_epoch(self) -> int | None:
@@ -316,10 +300,8 @@ class _Settled:
         self.protection, self.first_epoch, self.forgets, self.skips = protection, first_epoch, forgets, skips
         # A report counts in the window of the next epoch.
         self._windows = (first_epoch + 1 + np.arange(epochs)) // protection.schedule.epochs_per_window
-        since = int(self._windows[0])
-        begins = {window: protection.noise_begins(window, since) for window in np.unique(self._windows).tolist()}
-        # By the window with which it begins; where a service forgets, each has its own.
-        self._noises = self._windows if forgets else np.array([begins[window] for window in self._windows.tolist()])
+        # Where a service forgets, each window has noise of its own.
+        self._noises = self._windows if forgets else np.zeros_like(self._windows)
 
     def noise(self, number: int) -> int:
         """The noise that reports of an epoch get."""
@@ -471,16 +453,12 @@ def _counted(
 class Ground:
     """The cells of a protection, many at once: what an attacker knows of the map."""
 
-    # Fresh noise has no cells; these are small enough to stand for the places in them.
-    _FINE_M = 20.0
     _ROWS = 1 << 20
 
     def __init__(self, protection: Protection) -> None:
         grid = protection.grid
         self._people = grid if isinstance(grid, PlaceCells) else None
         self._metres = grid if isinstance(grid, PlaceGrid) else PlaceGrid(1.0)
-        if protection.policy is not Policy.PLACE:
-            self._metres = PlaceGrid(self._FINE_M)
         if self._people is not None:
             cells = self._people.cells
             self._boxes_m, self._sides_m = cells.boxes() * cells.region.metres_per_unit, cells.sides_m

@@ -17,7 +17,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
+from nearveil.nearby.publishing.protection import Protection, Schedule
 from nearveil.privacy.ledger.budget import duration_text
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ def _text() -> str:
 
 def curves_for(protection: Protection) -> list[dict[str, Any]]:
     """Return the curves of a protection with exactly these settings; none where it was not measured."""
-    wanted = _settings(protection)
-    return _with_settings(wanted) if wanted else []
+    return _with_settings(_settings(protection))
 
 
 def _with_settings(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -88,17 +87,14 @@ def _percent(share: Mapping[str, float]) -> str:
     return f"{100 * share['value']:.0f} % ({100 * share['low']:.0f} to {100 * share['high']:.0f})"
 
 
-def year_chart(protection: Protection) -> dict[str, Any] | None:
+def year_chart(protection: Protection) -> dict[str, Any]:
     """Return what a page draws: curves of these settings, or of the nearest that were measured, under their own name.
 
-    Of the curves, those with bad GPS. None while protection is off; no curves where noise does not belong to places.
+    Of the curves, those with bad GPS.
     """
-    if protection.policy is Policy.OFF:
-        return None
-    document, shown = year_curves(), _settings(protection)
-    measured = shown is not None and bool(_with_settings(shown))
-    if shown is not None and not measured:
-        shown = _nearest(shown)
+    document, own = year_curves(), _settings(protection)
+    measured = bool(_with_settings(own))
+    shown = own if measured else _nearest(own)
     return {
         "measured": measured,
         "settings": None if shown is None else _settings_text(shown),
@@ -123,25 +119,20 @@ def _nearest(settings: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _settings_text(settings: Mapping[str, Any]) -> str:
     """Say settings in words: "noise of 500 m, 20 new places in 30 days, …"."""
-    among, lifetime_d = settings["hide_among"], settings["noise_lifetime_d"]
+    among = settings["hide_among"]
     hides = f"noise of {settings['noise_m']:g} m" if among is None else f"hide among {among:,} people"
-    noise = "noise for good" if lifetime_d is None else f"noise for {lifetime_d:g} days"
     return (
-        f"{hides}, {noise}, {settings['new_places']:,} new places in {settings['window_d']:g} days, a place counts "
+        f"{hides}, {settings['new_places']:,} new places in {settings['window_d']:g} days, a place counts "
         f"after {settings['dwell_epochs']} epochs of {duration_text(timedelta(seconds=settings['epoch_s']))}"
     )
 
 
-def _settings(protection: Protection) -> dict[str, Any] | None:
-    """What a curve depends on; None where a curve would not be of this kind of protection."""
-    if protection.policy is not Policy.PLACE:
-        return None
+def _settings(protection: Protection) -> dict[str, Any]:
+    """What a curve depends on."""
     schedule = protection.schedule
-    lifetime = protection.noise_lifetime
     return {
         "noise_m": protection.noise_m,
         "hide_among": None if protection.among is None else protection.among.hide_among,
-        "noise_lifetime_d": None if lifetime is None else lifetime / timedelta(days=1),
         # No service does; curves to compare with are of one that does.
         "forgets": False,
         "dwell_epochs": protection.dwell_epochs,
@@ -187,7 +178,6 @@ def _measured_settings(cell: year.YearCell) -> dict[str, Any]:
     return {
         "noise_m": cell.noise_m,
         "hide_among": cell.hide_among,
-        "noise_lifetime_d": None,
         "forgets": cell.forgets,
         "dwell_epochs": cell.dwell_epochs,
         "new_places": cell.new_places,

@@ -15,9 +15,9 @@ from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.nearby.filters import Filters
 from nearveil.nearby.index import NearbyIndex
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse
-from nearveil.nearby.publishing.keys import KeyFile, Keys, new_keys, write_keys
+from nearveil.nearby.publishing.keys import SecretKeys, new_keys, read_keys, write_keys
 from nearveil.nearby.publishing.protection import Protection, Schedule
-from nearveil.nearby.publishing.publisher import Answer, Publisher, Status, current_epoch
+from nearveil.nearby.publishing.publisher import Answer, Publisher, Status
 from nearveil.nearby.publishing.store_identity import check_identity, refuse_other_store
 from nearveil.nearby.stores import is_postgres, open_store
 from nearveil.nearby.stores.base import in_degrees
@@ -47,8 +47,6 @@ class NearbyLedger:
         How many are known, and how many are on the map.
     epoch, window : int
         Those that it is now.
-    policy : str
-        What is done to reports: ``place`` unless protection says otherwise.
     new_places_per_window : int
         How many new places of one person are drawn in a window at most.
     """
@@ -57,7 +55,6 @@ class NearbyLedger:
     published: int
     epoch: int
     window: int
-    policy: str
     new_places_per_window: int
 
 
@@ -72,7 +69,7 @@ class Nearby:
     ----------
     store : str or Path
         A file, which one process uses at a time and which is made if it is not there; or the address of a PostgreSQL
-        database with PostGIS (``postgresql://…``), which many processes share.
+        database (``postgresql://…``), which many processes share.
     region : Region or str
         Public: a region, its name, or its edges.
     noise_m : float, optional
@@ -145,7 +142,7 @@ class Nearby:
         )
         self._keys = _keys(str(store), keys, protection.schedule)
         self._store = open_store(str(store))
-        self._checked_window: int | None = None
+        self._is_noise_checked = False
         self._loaded: tuple[int, str | None] | None = None
         self._missed_something = False
         self._turning = threading.Lock()
@@ -153,24 +150,22 @@ class Nearby:
         self._filters = Filters(self._store, self._index)
         self._intervals = IntervalsInUse(self._store, protection.region)
         try:
-            now = protection.schedule.window_of(current_epoch(protection.schedule, self._store, clock()))
             # Before the publisher, which keeps something in the store.
-            refuse_other_store(self._store, protection, self._keys, [now])
+            refuse_other_store(self._store, protection, self._keys)
             self._publisher = Publisher(
                 protection,
                 self._keys,
                 self._store,
                 clock=clock,
-                check_window=self._check_window,
+                check_noise=self._check_noise,
                 always_chained=chained_reports == "always",
             )
-            self._check_window(now)
+            self._check_noise()
             # Followed from before the index is read, so that nothing falls in between.
             self._store.follow(
                 on_erased=self._erased,
                 on_withdrawn=self._withdrawn,
-                on_published_now=lambda _: None,
-                on_epoch=lambda _: None,
+                on_epoch=lambda _: self._publisher.read_advances(),
                 on_lost=self._lose_track,
                 on_tagged=lambda person: self._filters.read_tags([person]),
                 on_blocked=self._filters.read_blocked,
@@ -256,12 +251,14 @@ class Nearby:
         dated = self._intervals.at(epoch)
         fingerprint = dated.fingerprint if dated else None
         remap = self._intervals.remap(epoch)
-        tie_key = self._keys.tie_key(self.protection.schedule.window_of(epoch), epoch)
+        tie_key = self._keys.tie_key(epoch)
         if not everything and self._loaded is not None and self._loaded[1] == fingerprint:
             self._index.advance(self._store.published(since_epoch=self._loaded[0] + 1), remap, tie_key)
         else:
             self._index.load(self._store.published(), remap, tie_key)
         self._loaded = (epoch, fingerprint)
+        # Looked at again with the next report: another process may have been started with other noise.
+        self._is_noise_checked = False
 
     # -- questions ---------------------------------------------------------------------------------------------
 
@@ -364,17 +361,16 @@ class Nearby:
             published=totals.published,
             epoch=epoch,
             window=window,
-            policy=self.protection.policy.value,
             new_places_per_window=self._publisher.most_charges(window),
         )
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def _check_window(self, window: int) -> None:
-        """Draw nothing with a key that others on the store do not use: noise would be drawn twice."""
-        if window != self._checked_window:
-            check_identity(self._store, self._protection, self._keys, window)
-            self._checked_window = window
+    def _check_noise(self) -> None:
+        """Draw nothing with noise that others on the store do not use: noise would be drawn twice."""
+        if not self._is_noise_checked:
+            check_identity(self._store, self._protection, self._keys)
+            self._is_noise_checked = True
 
     def _erased(self, person: str) -> None:
         self._filters.forget(person)
@@ -384,16 +380,17 @@ class Nearby:
         self._index.remove(person)
 
     def _lose_track(self) -> None:
+        self._publisher.read_advances()
         self._filters.load()
         self._missed_something = True
 
 
-def _keys(store: str, path: Path | str | None, schedule: Schedule) -> Keys:
+def _keys(store: str, path: Path | str | None, schedule: Schedule) -> SecretKeys:
     if path is not None:
-        return KeyFile(Path(path), schedule=schedule)
+        return read_keys(Path(path), schedule)
     if is_postgres(store):
         raise UsageError(_NO_KEYS)
     beside = Path(store).parent / "keys.json"
     if not beside.exists():
         write_keys(beside, new_keys(schedule))
-    return KeyFile(beside, schedule=schedule)
+    return read_keys(beside, schedule)

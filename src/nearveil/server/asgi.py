@@ -20,7 +20,6 @@ MOST_BYTES_OF_QUESTION = 768 * 1024
 MOST_BYTES_OF_PEOPLE = 1024 * 1024
 MOST_BYTES_OF_INTERVALS = 8 * 1024 * 1024
 
-UNPROTECTED_HEADER = (b"nearveil-protection", b"off")
 ALWAYS: tuple[tuple[bytes, bytes], ...] = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -29,16 +28,9 @@ _MOST_HEADS = 4096
 
 
 class Answers:
-    """Sends JSON and problems.
+    """Sends JSON and problems."""
 
-    Parameters
-    ----------
-    is_unprotected : bool
-        Protection is off: every answer says so.
-    """
-
-    def __init__(self, *, is_unprotected: bool) -> None:
-        self.always = (*ALWAYS, UNPROTECTED_HEADER) if is_unprotected else ALWAYS
+    def __init__(self) -> None:
         self._heads: dict[tuple[int, int], Message] = {}
 
     def json_headers(self, status: int, body: bytes) -> RawHeaders:
@@ -50,7 +42,7 @@ class Answers:
     def problem_headers(self, problem: Problem, body: bytes) -> RawHeaders:
         """Return the headers of a problem."""
         own = [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
-        return [*_content(PROBLEM_TYPE.encode(), len(body)), *self.always, *own]
+        return [*_content(PROBLEM_TYPE.encode(), len(body)), *ALWAYS, *own]
 
     async def send_json(self, send: Send, status: int, body: bytes) -> None:
         """Send a JSON document."""
@@ -67,7 +59,7 @@ class Answers:
         await send({"type": "http.response.body", "body": body})
 
     def _new_head(self, status: int, size: int) -> Message:
-        headers = [*_content(b"application/json", size), *self.always]
+        headers = [*_content(b"application/json", size), *ALWAYS]
         head: Message = {"type": "http.response.start", "status": status, "headers": headers}
         if len(self._heads) < _MOST_HEADS:
             self._heads[status, size] = head

@@ -11,12 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from nearveil.server.asgi import (
+    ALWAYS,
     MOST_BYTES_OF_INTERVALS,
     Answers,
     App,
     ClientLeftError,
     Message,
-    RawHeaders,
     Receive,
     Scope,
     Send,
@@ -44,7 +44,8 @@ _FORWARDED = frozenset(
 )
 # [::1]:8000, or a name or an address of IPv4 with or without a port.
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+))(?::[0-9]+)?")
-_HARDENED = (
+_HEADERS = (
+    *ALWAYS,
     # The pages of the console bring a policy of their own.
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"referrer-policy", b"no-referrer"),
@@ -66,15 +67,14 @@ class Guard:
     def __init__(self, app: App, service: Service) -> None:
         self._app = app
         self._service = service
-        self._answers = Answers(is_unprotected=service.is_unprotected)
-        self._headers = [*self._answers.always, *_HARDENED]
+        self._answers = Answers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answering = _Answering(send, self._headers)
+        answering = _Answering(send)
         try:
             await self._let_in(scope)
             await self._app(scope, _limited(receive), answering.send)
@@ -115,9 +115,8 @@ class Guard:
 class _Answering:
     """Adds headers to an answer where it has none of the name, and remembers whether it has begun."""
 
-    def __init__(self, send: Send, headers: RawHeaders) -> None:
+    def __init__(self, send: Send) -> None:
         self._send = send
-        self._headers = headers
         self.has_begun = False
 
     async def send(self, message: Message) -> None:
@@ -125,7 +124,7 @@ class _Answering:
             self.has_begun = True
             own = list(message.get("headers", ()))
             names = {name.lower() for name, _ in own}
-            message = {**message, "headers": own + [header for header in self._headers if header[0] not in names]}
+            message = {**message, "headers": own + [header for header in _HEADERS if header[0] not in names]}
         await self._send(message)
 
 

@@ -86,7 +86,7 @@ class HotRoutes:
     def __init__(self, service: Service, rest: App) -> None:
         self._service = service
         self._rest = rest
-        self._answers = Answers(is_unprotected=service.is_unprotected)
+        self._answers = Answers()
         self._parse_question = Question.__pydantic_validator__.validate_json
         self._parse_place = Place.__pydantic_validator__.validate_json
 
@@ -344,6 +344,5 @@ def _asker(caller: Caller, question: Question) -> str | None:
 
 def _report_taken(answer: Answer) -> bytes:
     """Return the answer to a report, which is the same wherever the person is or was."""
-    when = "null" if answer.publishes_at is None else repr(answer.publishes_at)
-    text = f'{{"status":"{answer.status.value}","receipt":"{answer.receipt}","publishes_at":{when}}}'
+    text = f'{{"status":"{answer.status.value}","receipt":"{answer.receipt}","publishes_at":{answer.publishes_at!r}}}'
     return text.ljust(_ANSWER_BYTES).encode()

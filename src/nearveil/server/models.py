@@ -263,16 +263,14 @@ class ReportTaken(_Model):
     status: Annotated[
         str,
         Field(
-            description=(
-                "taken: kept, and answered alike wherever the person is or was. published: protection is off."
-            ),
-            json_schema_extra={"enum": ["taken", "published"]},
+            description="taken: kept, and answered alike wherever the person is or was.",
+            json_schema_extra={"enum": ["taken"]},
             examples=["taken"],
         ),
     ]
     receipt: Annotated[str, Field(description="Names the report, at random; the next report's 'previous'.")]
     publishes_at: Annotated[
-        float | None, Field(description="The next epoch boundary, in seconds since 1970.", examples=[1_750_003_200.0])
+        float, Field(description="The next epoch boundary, in seconds since 1970.", examples=[1_750_003_200.0])
     ]
 
 
@@ -315,7 +313,6 @@ class RegionShown(_Model):
 class Card(_Model):
     """What is promised to the people of this service."""
 
-    protection: Annotated[str, Field(examples=["place"])]
     region: RegionShown
     guarantee: Annotated[dict[str, Any], Field(description="The card's statements; an infinite epsilon is null.")]
     text: Annotated[str, Field(description="The same in plain words.")]
@@ -329,7 +326,6 @@ class LedgerState(_Model):
     epoch: int
     window: int
     next_epoch_at: Annotated[float, Field(description="Seconds since 1970.")]
-    policy: str
     new_places_per_window: Annotated[
         int, Field(description="How many new places of one person are drawn in a window at most.")
     ]

@@ -496,7 +496,7 @@ async def _works(kind: type[LimitedProtocol]) -> bool:
     refused: list[str] = []
     limits = replace(ConnectionLimits.of(Settings()), header_bytes=1024, headers=5)
     registry = Connections(limits, refused=refused.append)
-    protocol = protocol_for(kind, registry, Answers(is_unprotected=False), routes=_TrialRoutes())
+    protocol = protocol_for(kind, registry, Answers(), routes=_TrialRoutes())
     config = uvicorn.Config(_trial_app, http=protocol, ws="none", lifespan="off", log_config=None, access_log=False)
     config.load()
 

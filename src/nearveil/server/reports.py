@@ -77,8 +77,6 @@ class ReportWriter:
     ----------
     receive : callable
         Keeps a batch of reports durably and answers each: `Publisher.receive`.
-    kept : callable, optional
-        Called, in the writer's thread, with what was kept, before anybody is answered.
     most_waiting : int
         How many reports may wait; more are refused.
     """
@@ -87,11 +85,9 @@ class ReportWriter:
         self,
         receive: Receive,
         *,
-        kept: Callable[[Sequence[Report], Sequence[Answer]], None] | None = None,
         most_waiting: int = MOST_WAITING,
     ) -> None:
         self._receive = receive
-        self._kept = kept
         self._most_waiting = most_waiting
         self._queue: deque[_Waiting] = deque()
         self._changed = threading.Condition()
@@ -171,12 +167,9 @@ class ReportWriter:
 
     def _outcomes(self, reports: list[Report]) -> Sequence[Reply]:
         try:
-            answers = self._receive(reports)
-            if self._kept is not None:
-                self._kept(reports, answers)
+            return self._receive(reports)
         except Exception as error:  # the writer must outlive whatever goes wrong with one batch
             return [problem_of(error)] * len(reports)
-        return answers
 
     def _refuse_rest(self) -> None:
         """Answer what a writer that never started, or died, has left."""

@@ -567,7 +567,6 @@ async def advance_epoch(request: Request, service: Here) -> Response:
 def _card(service: Service) -> models.Card:
     card, region = service.card(), service.protection.region
     return models.Card(
-        protection=service.protection.policy.value,
         region=models.RegionShown(south=region.south, west=region.west, north=region.north, east=region.east),
         guarantee=card.to_dict(),
         text=card.card(full=True),
@@ -582,7 +581,6 @@ def _ledger(service: Service) -> models.LedgerState:
         epoch=epoch,
         window=protection.schedule.window_of(epoch),
         next_epoch_at=service.publisher.starts_at(epoch + 1),
-        policy=protection.policy.value,
         new_places_per_window=service.publisher.most_charges(protection.schedule.window_of(epoch)),
     )
 

@@ -214,7 +214,7 @@ def _protocol(service: Service, app: App) -> type[asyncio.Protocol] | Literal["h
     return protocol_for(
         FastLaneProtocol if is_fast else LimitedProtocol,
         connections,
-        Answers(is_unprotected=service.is_unprotected),
+        Answers(),
         routes=app if is_fast else None,
         tls=_tls_of(settings),
     )

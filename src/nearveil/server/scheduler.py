@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from nearveil.nearby.index import NearbyIndex
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse
-from nearveil.nearby.publishing.keys import Keys
+from nearveil.nearby.publishing.keys import SecretKeys
 from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.stores.base import Store, StoreError
 from nearveil.server.logs import log_event, log_seldom
@@ -44,7 +44,7 @@ class Scheduler:
         store: Store,
         index: NearbyIndex[str],
         intervals: IntervalsInUse,
-        keys: Keys,
+        keys: SecretKeys,
         metrics: Metrics,
         clock: Callable[[], float] = time.time,
         at_epoch: Callable[[int], None] | None = None,
@@ -146,8 +146,7 @@ class Scheduler:
         dated = self._intervals.at(epoch)
         fingerprint = dated.fingerprint if dated else None
         remap = self._intervals.remap(epoch)
-        window = self._publisher.protection.schedule.window_of(epoch)
-        tie_key = self._keys.tie_key(window, epoch)
+        tie_key = self._keys.tie_key(epoch)
         if not everything and self._loaded is not None and self._loaded[1] == fingerprint:
             self._index.advance(self._store.published(since_epoch=self._loaded[0] + 1), remap, tie_key)
         else:

@@ -8,12 +8,10 @@ import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
-from contextlib import closing, nullcontext, suppress
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
-
-import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.evaluation.year_curve import year_note
@@ -23,23 +21,22 @@ from nearveil.mechanisms.intervals import Intervals, intervals_from_document
 from nearveil.nearby.filters import Filters
 from nearveil.nearby.index import NearbyIndex
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse, next_safe_epoch, read_intervals_file
-from nearveil.nearby.publishing.keys import Keys
-from nearveil.nearby.publishing.protection import Policy, Protection
-from nearveil.nearby.publishing.publisher import Answer, Publisher, Report, Status, current_epoch
+from nearveil.nearby.publishing.keys import SecretKeys
+from nearveil.nearby.publishing.protection import Protection
+from nearveil.nearby.publishing.publisher import Answer, Publisher, Report
 from nearveil.nearby.publishing.stated_noise import cells_from_store
 from nearveil.nearby.publishing.store_identity import check_identity, redraw_noise, refuse_other_store, was_redrawn
 from nearveil.nearby.stores import open_store
-from nearveil.nearby.stores.base import STEP_M, PublishedBatch, Store, StoreError, Totals
+from nearveil.nearby.stores.base import Store, StoreError, Totals
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.privacy.guarantee import Guarantee
-from nearveil.region import Region
 from nearveil.release.card import GIVEN_CELLS
 from nearveil.server.audit_log import AuditLog
 from nearveil.server.auth import Access, Caller, KnownPeople, new_platform_key
 from nearveil.server.cursors import Cursors
 from nearveil.server.frequent_askers import FrequentAskers
 from nearveil.server.limits import Limits
-from nearveil.server.logs import log_event, log_exception
+from nearveil.server.logs import log_event
 from nearveil.server.metrics import Metrics
 from nearveil.server.problems import UnreadyReason, too_many_requests, unauthorised
 from nearveil.server.reports import ReportWriter, RightOfWay
@@ -68,13 +65,15 @@ class Service:
         All that can be chosen.
     store : Store
         Opened; the service closes it.
-    keys : Keys
+    keys : SecretKeys
         Of the noise, the tokens and the order of equals.
     clock : callable, optional
         Seconds since 1970.
     """
 
-    def __init__(self, settings: Settings, store: Store, keys: Keys, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, keys: SecretKeys, *, clock: Callable[[], float] = time.time
+    ) -> None:
         self.settings = settings
         self.store = store
         self.keys = keys
@@ -86,9 +85,7 @@ class Service:
         if self._named_intervals is not None:
             self.intervals.check(self._named_intervals)
         # Before the publisher, which calibrates the channel between cells and keeps it in the store.
-        epoch, redraw = current_epoch(protection.schedule, store, clock()), settings.redraw_noise
-        windows = _windows_in_use(protection, epoch) if redraw else {protection.schedule.window_of(epoch)}
-        refuse_other_store(store, protection, keys, windows, redraw=redraw)
+        refuse_other_store(store, protection, keys, redraw=settings.redraw_noise)
         self.right_of_way = RightOfWay()
         # A database does most of it elsewhere.
         computing = self.right_of_way.taken if isinstance(store, SqliteStore) else nullcontext
@@ -97,7 +94,7 @@ class Service:
             keys,
             store,
             clock=clock,
-            check_window=self._check_noise,
+            check_noise=self._check_noise,
             computing=computing,
             always_chained=settings.chained_reports == "always",
         )
@@ -132,9 +129,8 @@ class Service:
             at_epoch=self._at_epoch,
             health=self.health,
         )
-        self._checked_window: int | None = None
-        self._has_other_keys = False
-        self.reports = ReportWriter(self._receive, kept=self._kept)
+        self._is_noise_checked = self._has_other_noise = False
+        self.reports = ReportWriter(self._receive)
         self._by_operators = threading.Lock()
         self.filters = Filters(store, self.index)
         self.cursors = Cursors(keys.tokens)
@@ -147,7 +143,7 @@ class Service:
         if settings.shared_limits is not None:
             with closing(RedisState(settings.shared_limits)) as state:
                 state.refuse_cluster()
-        keys = settings.secret_keys(on_trouble=lambda trouble: log_exception("key file not read", trouble))
+        keys = settings.secret_keys()
         store = open_store(settings.store, timeout_s=settings.store_timeout_s)
         try:
             service = cls(settings, store, keys, clock=clock)
@@ -165,7 +161,7 @@ class Service:
             self.store, self.protection, self.keys, _windows_in_use(self.protection, epoch)
         ):
             log_event("noise is drawn anew", level="warning", window=window)
-        check_identity(self.store, self.protection, self.keys, window)
+        check_identity(self.store, self.protection, self.keys)
         if self._named_intervals is not None:
             self.intervals.put_file(self._named_intervals, epoch=epoch)
 
@@ -176,8 +172,7 @@ class Service:
         self.store.follow(
             on_erased=self._erased,
             on_withdrawn=self._withdrawn,
-            on_published_now=self._published_now,
-            on_epoch=lambda _: self.scheduler.soon(),
+            on_epoch=self._epoch_began,
             on_lost=self._lost_track,
             on_tagged=lambda person: self.filters.read_tags([person]),
             on_blocked=self.filters.read_blocked,
@@ -210,8 +205,8 @@ class Service:
         """Return why reports or questions are not taken; None if they are, and the store was written lately."""
         if not self.answers_questions:
             return "starting"
-        if self._has_other_keys:
-            return "other-keys"
+        if self._has_other_noise:
+            return "other-noise"
         if self.scheduler.is_store_ahead:
             return "clock"
         if self.health.is_probe_due:
@@ -222,11 +217,6 @@ class Service:
     async def in_store(self, call: Callable[..., _Result], *arguments: Any) -> _Result:
         """Call something that may have to wait for the store, in a thread that nobody else waits for."""
         return await self._threads.run(call, *arguments)
-
-    @property
-    def is_unprotected(self) -> bool:
-        """Whether protection is off."""
-        return self.protection.policy is Policy.OFF
 
     # -- callers -----------------------------------------------------------------------------------------------
 
@@ -331,26 +321,20 @@ class Service:
             self.health.failed(error)
             raise
         self.health.written()
+        self.metrics.reports(sum(answer.status.is_kept for answer in answers))
         return answers
 
-    def _check_noise(self, window: int) -> None:
-        """Take no report into a window with a key that others on the store do not use: noise would be drawn twice."""
-        if window == self._checked_window:
+    def _check_noise(self) -> None:
+        """Take no report with noise that others on the store do not use: it would be drawn twice."""
+        if self._is_noise_checked:
             return
         try:
-            check_identity(self.store, self.protection, self.keys, window)
+            check_identity(self.store, self.protection, self.keys)
         except UsageError as error:
-            # Looked for again with the next report: the right file may have been put in place.
-            self.keys.forget(window)
-            self._has_other_keys = True
-            log_event("noise key differs from the one in use", level="error", window=window)
+            self._has_other_noise = True
+            log_event("noise differs from the one in use", level="error")
             raise StoreError(str(error)) from None
-        self._checked_window, self._has_other_keys = window, False
-
-    def _kept(self, reports: Sequence[Report], answers: Sequence[Answer]) -> None:
-        self.metrics.reports(sum(answer.status.is_kept for answer in answers))
-        if self.is_unprotected:
-            self._published_now(published_at_once(reports, answers, self.protection.region))
+        self._is_noise_checked, self._has_other_noise = True, False
 
     # -- what other processes on the store did -------------------------------------------------------------------
 
@@ -361,17 +345,12 @@ class Service:
     def _withdrawn(self, person: str) -> None:
         self.index.remove(person)
 
-    def _published_now(self, batch: PublishedBatch) -> None:
-        places_m = self.intervals.remap(self.publisher.epoch)(batch.steps)
-        newcomers = [person for person in batch.people if person not in self.index]
-        for person, (x_m, y_m) in zip(batch.people, places_m.tolist(), strict=True):
-            self.index.move(person, x_m, y_m)
-        if newcomers:
-            # What cannot be read now comes with the next load.
-            with suppress(StoreError):
-                self.filters.read_tags(newcomers)
+    def _epoch_began(self, _: int) -> None:
+        self.publisher.read_advances()
+        self.scheduler.soon()
 
     def _lost_track(self) -> None:
+        self.publisher.read_advances()
         self.filters.load()
         self.people.doubt_all()
         self.scheduler.lost()
@@ -419,8 +398,8 @@ class Service:
     def _at_epoch(self, epoch: int) -> None:
         self.frequent_askers.begin_epoch(epoch)
         # Looked at again with the next report: another process may have been started with other noise.
-        self._checked_window = None
-        check_identity(self.store, self.protection, self.keys, self.protection.schedule.window_of(epoch))
+        self._is_noise_checked = False
+        check_identity(self.store, self.protection, self.keys)
         self.totals()
 
 
@@ -429,7 +408,7 @@ def _windows_in_use(protection: Protection, epoch: int) -> set[int]:
     return {protection.schedule.window_of(epoch), protection.schedule.window_of(epoch + 1)}
 
 
-# The guarantee of a running service: that of its policy, and the cost of its intervals.
+# The guarantee of a running service, and the cost of its intervals.
 
 
 _FIT_DELTA = 1e-5
@@ -441,27 +420,9 @@ _REDRAWN = (
 
 def service_card(protection: Protection, intervals: Intervals | None) -> Guarantee:
     """Return the guarantee of a service, with what was measured of months of it."""
-    card = protection.guarantee
-    if protection.policy is not Policy.OFF:
-        card = card.with_note(year_note(protection))
+    card = protection.guarantee.with_note(year_note(protection))
     if protection.among is not None:
         card = card.with_note(GIVEN_CELLS)
-    if intervals is None or protection.policy is Policy.OFF:
+    if intervals is None:
         return card
     return replace(card, also=(*card.also, intervals.guarantee(_FIT_DELTA)))
-
-
-# Who is published at once while protection is off.
-
-
-def published_at_once(reports: Sequence[Report], answers: Sequence[Answer], region: Region) -> PublishedBatch:
-    """Return who was published, in the steps that the store has; of several reports of one person the last counts."""
-    last = {
-        report.person: (report.x_m, report.y_m)
-        for report, answer in zip(reports, answers, strict=True)
-        if answer.status is Status.PUBLISHED
-    }
-    half_extent = np.array(region.half_extent_m)
-    places = np.array(list(last.values()), dtype=np.float64).reshape(-1, 2)
-    steps = np.rint(np.clip(places, -half_extent, half_extent) / STEP_M).astype(np.int64)
-    return PublishedBatch(list(last), steps)

@@ -21,7 +21,6 @@ from nearveil.region import metres
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LONGEST = timedelta(days=36_525)
-PERMANENT = "permanent"
 _DURATION = "a duration from 1s to 100 years such as 90s, 15m, 1h or 30d"
 
 
@@ -86,10 +85,6 @@ def _duration_as_written(value: str) -> str:
     return value.strip()
 
 
-def _lifetime_as_written(value: str) -> str:
-    return value.strip() if value.strip() == PERMANENT else _duration_as_written(value)
-
-
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -143,7 +138,6 @@ Length = Annotated[
 People = Annotated[
     int | None, Strict(), _number_from(int), Takes(f"a whole number from 2 to {MOST_HIDE_AMONG:,}", "NUMBER")
 ]
-Lifetime = Annotated[str, AfterValidator(_lifetime_as_written), Takes(f"{PERMANENT}, or {_DURATION}", "TIME")]
 Duration = Annotated[str, AfterValidator(_duration_as_written), Takes(_DURATION, "TIME")]
 Networks = Annotated[
     str,

@@ -26,17 +26,15 @@ from nearveil.mechanisms.cells import Cells, cells_from_json
 from nearveil.mechanisms.fit_cells import MOST_HIDE_AMONG
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M
-from nearveil.nearby.publishing.keys import KeyFile, Keys, keys_from_json, new_keys, write_keys
-from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
+from nearveil.nearby.publishing.keys import SecretKeys, keys_from_json, new_keys, read_keys, write_keys
+from nearveil.nearby.publishing.protection import Protection, Schedule
 from nearveil.nearby.stores import is_postgres
 from nearveil.region import DEFAULT_REGION, metres, parse_region
 from nearveil.server.setting_types import (
-    PERMANENT,
     Duration,
     File,
     KeysAsJson,
     Length,
-    Lifetime,
     Networks,
     Number,
     People,
@@ -53,7 +51,6 @@ from nearveil.server.setting_types import (
     word,
 )
 
-LOUD_OPTION = "--i-understand-that-this-protects-nobody"
 _SHARED_KEYS = (
     "services on one PostgreSQL share their keys: name the key file with --keys ('nearveil keys create' makes one), or "
     "put the keys into NEARVEIL_KEYS"
@@ -109,11 +106,6 @@ class Settings(BaseSettings):
     region: Text = _setting(
         DEFAULT_REGION, "Public region: a name, south,west,north,east in degrees, or a GeoJSON file."
     )
-    policy: Annotated[Policy, BeforeValidator(word)] = _setting(
-        Policy.PLACE,
-        "Keep the noise of each location (place), draw new noise in every epoch (fresh), or none (off).",
-        panel="Protection",
-    )
     noise: Length = _setting(
         f"{DEFAULT_NOISE_M:.0f}m", "Mean distance that the noise adds, such as 500m or 0.5km.", panel="Protection"
     )
@@ -131,11 +123,6 @@ class Settings(BaseSettings):
     window: Duration = _setting(
         "30d",
         "Time in which new locations are counted against the budget: a whole number of epochs.",
-        panel="Protection",
-    )
-    noise_lifetime: Lifetime = _setting(
-        "permanent",
-        "Time for which a location keeps its noise: permanent, or a whole number of windows.",
         panel="Protection",
     )
     dwell: Whole = _setting(
@@ -238,13 +225,6 @@ class Settings(BaseSettings):
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(word)] = _setting(
         "info", "Least severe level to log: debug, info, warning, or error."
     )
-    unprotected: YesNo = _setting(
-        False,
-        "Required for the policy off, which publishes true locations.",
-        panel="Protection",
-        option=LOUD_OPTION,
-        only="option",
-    )
     redraw_noise: YesNo = _setting(
         False,
         "Accept another noise, hide-among or cells on a store in use: all noise is drawn anew, and charged.",
@@ -292,8 +272,6 @@ class Settings(BaseSettings):
 
     def _check(self) -> None:
         """Refuse settings that contradict each other."""
-        if self.policy is Policy.OFF and not self.unprotected:
-            raise UsageError(f"the policy off publishes true locations; if all people are made up, add {LOUD_OPTION}")
         if self.workers > 1 and not is_postgres(self.store):
             raise UsageError(
                 "several workers need PostgreSQL, because one process at a time may use a SQLite file: choose a store "
@@ -320,12 +298,10 @@ class Settings(BaseSettings):
         """Return the protection that is applied to reports."""
         return Protection(
             region=parse_region(self.region),
-            policy=self.policy,
             noise_m=None if self.noise is None else metres(self.noise, "noise"),
             among=self._hidden_among(),
             new_places=self.new_places,
             dwell_epochs=self.dwell,
-            noise_lifetime=None if self.noise_lifetime == PERMANENT else duration(self.noise_lifetime),
             schedule=Schedule(epoch=duration(self.epoch), window=duration(self.window)),
         )
 
@@ -334,11 +310,10 @@ class Settings(BaseSettings):
             self._among = HideAmong(self.hide_among, cells=read_cells_file(self.cells))
         return self._among
 
-    def secret_keys(self, *, on_trouble: Callable[[DataError], None] | None = None) -> Keys:
+    def secret_keys(self) -> SecretKeys:
         """Return the service's keys: from NEARVEIL_KEYS, the named file, or one that is created beside the SQLite file.
 
-        Keys for another epoch or window are refused. ``on_trouble`` is called if a key file that could be read at the
-        start cannot be read for a new window.
+        Keys for another epoch or window are refused.
         """
         schedule = self.protection().schedule
         if self.keys_text is not None:
@@ -346,14 +321,14 @@ class Settings(BaseSettings):
             keys.check_schedule(schedule)
             return keys
         if self.keys is not None:
-            return KeyFile(self.keys, schedule=schedule, on_trouble=on_trouble)
+            return read_keys(self.keys, schedule)
         if is_postgres(self.store):
             raise UsageError(_SHARED_KEYS)
         beside = Path(self.store).parent / "keys.json"
         if not beside.exists():
             _make_folder(beside.parent)
             write_keys(beside, new_keys(schedule))
-        return KeyFile(beside, schedule=schedule, on_trouble=on_trouble)
+        return read_keys(beside, schedule)
 
     def show(self) -> str:
         """Return all settings as TOML, each with its source; passwords and keys are masked."""
@@ -362,7 +337,6 @@ class Settings(BaseSettings):
         return "\n".join(lines) + "\n"
 
     def __repr_args__(self) -> Iterator[tuple[str, str]]:
-        yield "policy", self.policy.value
         yield "store", masked(self.store)
 
 

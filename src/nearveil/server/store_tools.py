@@ -18,7 +18,7 @@ from nearveil.nearby.stores.backup import back_up, restore
 from nearveil.nearby.stores.base import Ahead, Store
 from nearveil.nearby.stores.published import PublishedReader, StoreState, reading_published
 from nearveil.region import parse_region
-from nearveil.server.setting_types import PERMANENT, duration
+from nearveil.server.setting_types import duration
 from nearveil.server.settings import Settings
 
 
@@ -35,8 +35,6 @@ class ClockRepair:
     now, last_epoch_at, next_epoch_at : float
         The clock, the beginning of the store's last epoch before the repair, and the next boundary, in seconds since
         1970.
-    forgets_charges : bool
-        Whether the clock was so far ahead that the ledger has forgotten which places of this window were charged.
     """
 
     ahead: Ahead
@@ -44,7 +42,6 @@ class ClockRepair:
     now: float
     last_epoch_at: float
     next_epoch_at: float
-    forgets_charges: bool
 
 
 def repair_clock(
@@ -76,8 +73,8 @@ def repair_clock(
 def _repair(store: Store, settings: Settings, schedule: Schedule, dry_run: bool, now: float) -> ClockRepair | None:
     offset = int(store.setting(OFFSET_SETTING) or 0)
     epoch = schedule.epoch_at(now) + offset
-    oldest_window = schedule.window_of(epoch) - 1
-    ahead = store.set_back(epoch, oldest_window=oldest_window, dry_run=True)
+    window = schedule.window_of(epoch)
+    ahead = store.set_back(epoch, window=window, dry_run=True)
     # One epoch ahead is what a process may be whose clock is a moment ahead of ours.
     if ahead.last_epoch is None or ahead.first_epoch is None or ahead.last_epoch <= epoch + 1:
         return None
@@ -88,16 +85,13 @@ def _repair(store: Store, settings: Settings, schedule: Schedule, dry_run: bool,
         )
     if not dry_run:
         IntervalsInUse(store, parse_region(settings.region)).set_back(epoch)
-        store.set_back(epoch, oldest_window=oldest_window)
+        store.set_back(epoch, window=window)
     return ClockRepair(
         ahead=ahead,
         epoch=epoch,
         now=now,
         last_epoch_at=schedule.starts_at(ahead.last_epoch - offset),
         next_epoch_at=schedule.starts_at(epoch + 1 - offset),
-        # Noise that lasts for good is known for good.
-        forgets_charges=settings.noise_lifetime != PERMANENT
-        and schedule.window_of(ahead.last_epoch) - 1 > schedule.window_of(epoch),
     )
 
 
@@ -130,7 +124,7 @@ def check_store(settings: Settings, *, clock: Callable[[], float] = time.time) -
         state = reader.state()
         looks = [_wholeness(state)]
         if not state.damage:
-            looks += [_fit(reader, settings, clock()), _clock(reader, state, _schedule(settings), clock())]
+            looks += [_fit(reader, settings), _clock(reader, state, _schedule(settings), clock())]
     if not is_postgres(settings.store):
         looks.append(_privacy(Path(settings.store)))
     sound, findings = (tuple(text for is_sound, text in looks if is_sound is wanted) for wanted in (True, False))
@@ -143,14 +137,13 @@ def _wholeness(state: StoreState) -> tuple[bool, str]:
     return True, "it is whole: no page is damaged, and every noisy location belongs to a person"
 
 
-def _fit(reader: PublishedReader, settings: Settings, now: float) -> tuple[bool, str]:
+def _fit(reader: PublishedReader, settings: Settings) -> tuple[bool, str]:
     keys, protection = _keys(settings), settings.protection()
     if keys is None:
         return False, "its keys were not checked, because no key file was found: name it with --keys"
-    epoch = current_epoch(protection.schedule, reader, now)
     try:
         keys.check_schedule(protection.schedule)
-        refuse_other_store(reader, protection, keys, [protection.schedule.window_of(epoch)])
+        refuse_other_store(reader, protection, keys)
     except UsageError as error:
         return False, str(error)
     return True, "keys and settings are those that it was made with"
@@ -200,7 +193,7 @@ def _schedule(settings: Settings) -> Schedule:
     """Return the schedule of a service: that of its key file, unless the settings say otherwise."""
     chosen = Schedule(epoch=duration(settings.epoch), window=duration(settings.window))
     keys = _keys(settings)
-    if keys is None or keys.schedule is None:
+    if keys is None:
         return chosen
     if {settings.sources["epoch"], settings.sources["window"]} == {"default"}:
         return keys.schedule

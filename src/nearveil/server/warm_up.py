@@ -17,7 +17,7 @@ from nearveil.mechanisms.intervals import Intervals
 from nearveil.nearby.index import Filter, NearbyIndex, Remap
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse
 from nearveil.nearby.publishing.keys import new_keys
-from nearveil.nearby.publishing.protection import Policy, Protection
+from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.stores.base import PublishedBatch
 from nearveil.nearby.stores.sqlite import SqliteStore
@@ -38,8 +38,8 @@ def compile_kernels(protection: Protection, remap: Remap) -> None:
     index: NearbyIndex[str] = NearbyIndex(protection.region)
     x_m, y_m = index.to_metres(*protection.region.centre)
     batch = PublishedBatch(["nobody"], np.zeros((1, 2), dtype=np.int64))
-    index.load([batch], remap, keys.tie_key(0, 0))
-    index.advance([batch], remap, keys.tie_key(0, 0))
+    index.load([batch], remap, keys.tie_key(0))
+    index.advance([batch], remap, keys.tie_key(0))
     index.tag("nobody", 1)
     for filtered in (None, Filter(), Filter(only=(1,), after="nobody")):
         index.ranked_metres(x_m, y_m, 1, "nobody", 1.0, filtered)
@@ -66,7 +66,6 @@ def compile_all() -> None:
     intervals.put(discs, epoch=0, from_epoch=0)
     protections = (
         Protection(region=region),
-        Protection(region=region, policy=Policy.FRESH),
         Protection(region=region, among=HideAmong(50, cells=cells)),
     )
     for protection in protections:

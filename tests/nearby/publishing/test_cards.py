@@ -1,7 +1,6 @@
 """What the cards say is true, and says what is not promised."""
 
 import itertools
-import math
 from datetime import timedelta
 
 import numpy as np
@@ -9,9 +8,7 @@ import pyproj
 import pytest
 
 from nearveil.errors import UsageError
-from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.nearby.publishing.protection import Policy, Protection, Schedule
-from nearveil.privacy.guarantee import guarantee_from_dict
+from nearveil.nearby.publishing.protection import Protection, Schedule
 from nearveil.region import Region, named_region
 
 HOURLY = Schedule(epoch=timedelta(hours=1), window=timedelta(days=30))
@@ -58,37 +55,15 @@ def test_the_place_card_says_what_is_not_hidden() -> None:
         assert said in words
 
 
-@pytest.mark.parametrize("policy", Policy)
-def test_short_cards_have_at_most_twelve_lines(policy: Policy) -> None:
-    card = Protection(region=named_region("paris"), policy=policy, schedule=HOURLY).guarantee.card()
+def test_short_cards_have_at_most_twelve_lines() -> None:
+    card = Protection(region=named_region("paris"), schedule=HOURLY).guarantee.card()
     assert len(card.splitlines()) <= 12
-
-
-def test_fresh_noise_divides_the_budget_of_the_window() -> None:
-    protection = Protection(region=named_region("paris"), policy=Policy.FRESH, schedule=HOURLY)
-    assert isinstance(protection.noise, PlanarLaplace)
-    assert protection.noise.noise_m == 500.0 * 720
-    assert protection.guarantee.epsilon == pytest.approx(2 / 500)
-    assert "360 km" in protection.guarantee.card()
-
-
-def test_no_protection_is_said_loudly_and_survives_json() -> None:
-    card = Protection(region=named_region("paris"), policy=Policy.OFF).guarantee
-    assert math.isinf(card.epsilon)
-    assert "off" in card.title
-    assert card.to_dict()["epsilon"] is None
-    assert guarantee_from_dict(card.to_dict()) == card
 
 
 @pytest.mark.parametrize("places", [0, -1, 1.5, True, 10_001])
 def test_budgets_of_places_that_make_no_sense_are_refused(places: int) -> None:
     with pytest.raises(UsageError, match="whole number"):
         Protection(region=named_region("paris"), new_places=places)
-
-
-def test_an_unknown_policy_is_refused() -> None:
-    with pytest.raises(UsageError, match="place, fresh, off"):
-        Protection(region=named_region("paris"), policy="none")  # type: ignore[arg-type]
 
 
 def _somewhere(region: Region, rng: np.random.Generator) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nearveil.nearby.publishing.keys import SecretKeys, new_keys
-from nearveil.nearby.publishing.protection import Policy, Protection
+from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.publishing.publisher import MOST_GIVEN, Answer, Publisher, Report, Status
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
@@ -24,13 +24,11 @@ NOBODYS = "0" * 24
 class World:
     """A publisher and the phone of one person, who is known as ann."""
 
-    def __init__(
-        self, keys: SecretKeys | None = None, *, always_chained: bool = True, policy: Policy = Policy.PLACE
-    ) -> None:
+    def __init__(self, keys: SecretKeys | None = None, *, always_chained: bool = True) -> None:
         self.now_s = 0.0
         self.store = SqliteStore.in_memory()
         self.publisher = Publisher(
-            Protection(region=PARIS, policy=policy),
+            Protection(region=PARIS),
             keys or new_keys(),
             self.store,
             clock=lambda: self.now_s,
@@ -169,15 +167,6 @@ def test_reports_of_one_batch_come_one_after_the_other(chained: World) -> None:
     ]  # fmt: skip
     assert len({answer.receipt for answer in answers}) == 3
     assert chained.report(HOME, answers[-1].receipt).status is Status.TAKEN
-
-
-@pytest.mark.parametrize("policy", [Policy.FRESH, Policy.OFF])
-def test_chains_hold_under_every_policy(policy: Policy) -> None:
-    world = World(policy=policy)
-    assert {world.phone(), world.phone()} <= {Status.TAKEN, Status.PUBLISHED}
-    before = world.held
-    assert world.report(FAR).status is Status.CHAIN_BROKEN
-    assert world.held == before
 
 
 def test_a_withdrawal_does_not_end_a_chain(chained: World) -> None:

@@ -59,9 +59,9 @@ def reported(
     stay = Stay("ann", held, NOW, WINDOW)
     if not stay.follow(previous, receipt, always=False):
         return state
-    tag = stay.observe(cells[:1], cells[1:], introduced=b"", dwell_epochs=dwell_epochs, most_charges=NO_LIMIT)
+    tag = stay.observe(cells, introduced=b"", dwell_epochs=dwell_epochs, most_charges=NO_LIMIT)
     if tag is not None:
-        stay.draw(Wanted("ann", 0.0, 0.0, tag=tag))
+        stay.draw(Wanted("ann", 0.0, 0.0, cell=(0, 0), tag=tag, key=b""))
     left = replace(stay.standing, seen=min(stay.standing.seen, dwell_epochs))
     known = state.known | {one.tag for one in stay.cancelled}
     return State(state.published, stay.pending.tag if stay.pending else None, known, left)

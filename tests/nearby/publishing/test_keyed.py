@@ -28,39 +28,37 @@ def test_parts_cannot_be_confused() -> None:
 
 
 PLACES = [
-    (KEY, "ann", (1, 2), 7, 125.0),
-    (bytes(32), "ann", (1, 2), 7, 125.0),
-    (KEY, "bob", (1, 2), 7, 125.0),
-    (KEY, "ann", (2, 1), 7, 125.0),
-    (KEY, "ann", (1, -2), 7, 125.0),
-    (KEY, "ann", (1, 2), 8, 125.0),
-    (KEY, "ann", (1, 2), 7, 250.0),
-    (KEY, "ann", (12, 7), 125, 125.0),
+    (KEY, "ann", (1, 2), 125.0),
+    (bytes(32), "ann", (1, 2), 125.0),
+    (KEY, "bob", (1, 2), 125.0),
+    (KEY, "ann", (2, 1), 125.0),
+    (KEY, "ann", (1, -2), 125.0),
+    (KEY, "ann", (1, 2), 250.0),
+    (KEY, "ann", (12, 7), 125.0),
 ]
 
 
-def tag_of(key: bytes, person: str, cell: tuple[int, int], window: int, grid_side_m: float) -> bytes:
-    (tag,) = place_tags(key, person, [cell], window, grid_side_m)
+def tag_of(key: bytes, person: str, cell: tuple[int, int], grid_side_m: float) -> bytes:
+    (tag,) = place_tags(key, person, [cell], grid_side_m)
     return tag
 
 
-def uniforms_of(key: bytes, person: str, cell: tuple[int, int], window: int, grid_side_m: float) -> FloatArray:
-    return place_uniforms(key, [(person, cell)], window, grid_side_m)
+def uniforms_of(key: bytes, person: str, cell: tuple[int, int], grid_side_m: float) -> FloatArray:
+    return place_uniforms(key, [(person, cell)], grid_side_m)
 
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(PLACES, 2)))
-def test_key_person_cell_window_and_grid_all_matter(
-    first: tuple[bytes, str, tuple[int, int], int, float], second: tuple[bytes, str, tuple[int, int], int, float]
+def test_key_person_cell_and_grid_all_matter(
+    first: tuple[bytes, str, tuple[int, int], float], second: tuple[bytes, str, tuple[int, int], float]
 ) -> None:
     assert tag_of(*first) != tag_of(*second)
     assert (uniforms_of(*first) != uniforms_of(*second)).all()
 
 
-def test_a_tag_is_of_all_its_parts_as_older_stores_have_it() -> None:
-    tags = place_tags(KEY, "ann", [(1, 2), (3, 4)], 7, 125.0)
+def test_a_tag_is_of_all_its_parts() -> None:
+    tags = place_tags(KEY, "ann", [(1, 2), (3, 4)], 125.0)
     expected = [
-        keyed_bytes(KEY, "nearveil place tag", b"ann", cell, size=TAG_BYTES)
-        for cell in (b"1 2 7 125.0", b"3 4 7 125.0")
+        keyed_bytes(KEY, "nearveil place tag", b"ann", cell, size=TAG_BYTES) for cell in (b"1 2 125.0", b"3 4 125.0")
     ]
     assert tags == expected
 
@@ -75,7 +73,7 @@ def test_a_tag_repeats_and_does_not_show_the_noise() -> None:
 
 def _lengths(count: int) -> FloatArray:
     noise = PlanarLaplace(noise_m=500.0, region="san-francisco")
-    uniforms = place_uniforms(KEY, [(f"person-{i}", (i % 7, -i)) for i in range(count)], 3, 125.0)
+    uniforms = place_uniforms(KEY, [(f"person-{i}", (i % 7, -i)) for i in range(count)], 125.0)
     return displaced(np.zeros((count, 2)), exponential_from_uniforms(uniforms), noise.rate_per_m)
 
 

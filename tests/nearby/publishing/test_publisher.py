@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nearveil.errors import DataError, UsageError
-from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys, new_keys, place_tags, service_key
+from nearveil.errors import DataError
+from nearveil.nearby.publishing.keys import SecretKeys, new_keys, place_tags
 from nearveil.nearby.publishing.noise import ReportNoise
-from nearveil.nearby.publishing.protection import NEAR_SHARE, Policy, Protection, Schedule, grid_for
-from nearveil.nearby.publishing.publisher import BUDGET_SETTING, Publisher, Status
+from nearveil.nearby.publishing.protection import NEAR_SHARE, Protection, Schedule, grid_for
+from nearveil.nearby.publishing.publisher import Publisher, Status
 from nearveil.nearby.stores.base import STEP_M, Held, NoisyLocation, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
@@ -34,21 +34,17 @@ class World:
 
     def __init__(
         self,
-        policy: Policy = Policy.PLACE,
         *,
         new_places: int = 3,
         dwell_epochs: int = 2,
-        noise_lifetime: timedelta | None = None,
         keys: SecretKeys | None = None,
     ) -> None:
         self.now_s = 0.0
         self.store = SqliteStore.in_memory()
         self.protection = Protection(
             region=PARIS,
-            policy=policy,
             new_places=new_places,
             dwell_epochs=dwell_epochs,
-            noise_lifetime=noise_lifetime,
             schedule=SCHEDULE,
         )
         self.publisher = self.publisher_with(keys or new_keys())
@@ -163,53 +159,7 @@ def test_noise_lasts_for_good(world: World) -> None:
     assert world.store.totals().charged_by_window == {0: 2}
 
 
-def test_noise_with_a_lifetime_is_drawn_anew_after_it() -> None:
-    world = World(noise_lifetime=2 * SCHEDULE.window)
-    people = [f"person-{number}" for number in range(30)]
-    world.publisher.add_people(people)
-    points: dict[str, list[tuple[int, int] | None]] = {person: [] for person in people}
-    for _ in range(6):
-        for _ in range(2):
-            for person in people:
-                world.report(person, HOME)
-            world.next_epoch()
-        for person in people:
-            points[person].append(world.point(person))
-        world.next_window()
-    for seen in points.values():
-        assert (seen[0], seen[2], seen[4]) == (seen[1], seen[3], seen[5])
-    # A noisy place that falls near the one before it is replaced by that; nobody's are all near in 1e-6 of cases.
-    assert any(len(set(seen)) == 3 for seen in points.values())
-    assert world.store.totals().charged_by_window == {0: 30, 2: 30, 4: 30}
-
-
-@pytest.mark.parametrize("lifetime", [timedelta(hours=5), timedelta(hours=15), timedelta(0)])
-def test_a_lifetime_is_a_whole_number_of_windows(lifetime: timedelta) -> None:
-    with pytest.raises(UsageError, match="whole number of windows"):
-        Protection(region=PARIS, schedule=SCHEDULE, noise_lifetime=lifetime)
-
-
-def test_a_new_key_is_for_new_places_and_the_old_one_still_knows_the_others() -> None:
-    keys = new_keys()
-    world = World(keys=keys)
-    home = world.stay("ann", HOME)
-    world.next_window()
-    rotated = keys.rotated(1)
-    world.publisher = world.publisher_with(rotated)
-    work = world.stay("ann", WORK)
-    assert world.stay("ann", HOME) == home
-    assert world.charged() == 2
-    assert (draw := world.published("ann")) is not None
-    own = service_key(keys.noise_key(0), world.protection)
-    assert draw.tag == place_tags(own, "ann", [(0, 0)], 0, SIDE_M)[0]
-    # Without the old key home is a place like any other, and is drawn anew.
-    world.publisher = world.publisher_with(rotated.pruned(1))
-    assert world.stay("ann", WORK) == work
-    world.stay("ann", HOME)
-    assert world.charged() == 3
-
-
-def test_other_keys_with_the_same_noise_window_are_refused(world: World) -> None:
+def test_other_keys_are_refused(world: World) -> None:
     world.stay("ann", HOME)
     world.next_window()
     world.publisher = world.publisher_with(new_keys())
@@ -470,7 +420,7 @@ def test_noisy_places_of_one_person_are_never_near_each_other(rng: np.random.Gen
     world = World(new_places=500, dwell_epochs=1)
     for place in rng.uniform(-1500.0, 1500.0, (60, 2)):
         world.stay("ann", tuple(place), epochs=1)
-    points = np.array(sorted({point for point in world.held("ann").known.values() if point is not None})) * STEP_M
+    points = np.array(sorted(set(world.held("ann").known.values()))) * STEP_M
     away = np.hypot(*(points[:, None] - points[None]).transpose(2, 0, 1))[~np.eye(len(points), dtype=bool)]
     assert 1 < len(points) < 40
     assert away.min() > NEAR_SHARE * 500.0
@@ -479,13 +429,9 @@ def test_noisy_places_of_one_person_are_never_near_each_other(rng: np.random.Gen
         assert len({world.stay("ann", tuple(place), epochs=1) for place in np.zeros((3, 2))}) == 1
 
 
-@pytest.mark.parametrize("from_windows", [(0,), (0, 2)])
-def test_of_earlier_noisy_places_that_are_near_the_oldest_is_taken(
-    rng: np.random.Generator, from_windows: tuple[int, ...]
-) -> None:
-    """Sixty places in four windows, with one key and with two; what is drawn of each is seen by a first report."""
-    noise = tuple(NoiseKey(window, bytes([window + 1] * 32)) for window in from_windows)
-    keys = SecretKeys(noise=noise, tokens=bytes(32))
+def test_of_earlier_noisy_places_that_are_near_the_oldest_is_taken(rng: np.random.Generator) -> None:
+    """Sixty places in four windows; what is drawn of each is seen by a first report."""
+    keys = SecretKeys(noise=bytes([1] * 32), tokens=bytes(32))
     world, alone = World(new_places=500, dwell_epochs=1, keys=keys), World(keys=keys)
     earlier: list[tuple[int, int]] = []
     not_nearest = 0
@@ -515,9 +461,9 @@ def test_places_are_in_the_order_in_which_they_were_drawn_also_those_that_only_w
     # What waited is replaced by one of two that come at once, and all of them are charged.
     world.publisher.receive([world.publisher.accept("ann", *place) for place in degrees])
     world.next_epoch()
-    key = world.publisher._noises(0)[0].key
+    key = world.publisher._key
     grid = grid_for(500.0)
-    tags = place_tags(key, "ann", [grid.cells_near(*place)[0] for place in (HOME, FAR, GYM, WORK)], 0, SIDE_M)
+    tags = place_tags(key, "ann", [grid.cells_near(*place)[0] for place in (HOME, FAR, GYM, WORK)], SIDE_M)
     assert list(world.held("ann").known) == tags
     # Coming back changes nothing.
     for place in (FAR, HOME):
@@ -541,25 +487,6 @@ def test_a_guess_at_the_place_next_door_mostly_looks_like_a_right_one() -> None:
     assert abs(same - 0.57) < 0.1
 
 
-def test_fresh_noise_differs_at_every_border_and_is_charged_each_time() -> None:
-    world = World(Policy.FRESH)
-    points = set()
-    for _ in range(3):
-        world.report("ann", HOME)
-        world.next_epoch()
-        points.add(world.point("ann"))
-    assert len(points) == 3
-    assert world.charged() == 3
-
-
-def test_off_publishes_at_once_and_truly() -> None:
-    world = World(Policy.OFF)
-    assert world.report("ann", (120.0, -340.0)) is Status.PUBLISHED
-    point = world.point("ann")
-    assert point is not None
-    assert np.allclose(np.array(point) * STEP_M, (120.0, -340.0), atol=STEP_M)
-
-
 def test_what_is_overdue_is_published_after_a_stop(world: World) -> None:
     world.report("ann", HOME)
     world.now_s += 5 * 3600.0
@@ -574,6 +501,36 @@ def test_the_hook_for_tests_goes_on_by_one_epoch(world: World) -> None:
     assert world.publisher.advance() == before + 1
     assert world.published("ann") is not None
     assert world.publisher.starts_at(before + 2) == 3600.0
+
+
+def test_a_batch_reads_no_setting_of_the_store(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Least of all within its transaction: on PostgreSQL each is a round trip, there on a second connection."""
+    world.stay("ann", HOME)
+    asked: list[str] = []
+    setting = world.store.setting
+
+    def counted(name: str) -> str | None:
+        asked.append(name)
+        return setting(name)
+
+    monkeypatch.setattr(world.store, "setting", counted)
+    for place in (HOME, WORK, WORK, HOME):
+        world.publisher.check_clock(world.publisher.epoch)
+        assert world.publisher.is_due is False
+        world.stay("ann", place, epochs=1)
+    assert asked == []
+
+
+def test_a_publisher_learns_of_epochs_that_another_one_advanced() -> None:
+    keys = new_keys()
+    world = World(keys=keys)
+    other = world.publisher_with(keys)
+    before = other.epoch
+    world.publisher.advance()
+    other.read_advances()
+    assert other.epoch == before + 1
+    assert other.advance() == before + 2
+    assert world.publisher_with(keys).epoch == before + 2
 
 
 def test_draws_stay_in_the_region() -> None:
@@ -632,18 +589,20 @@ def test_what_is_promised_is_the_budget_of_the_window() -> None:
     assert publisher.promised.new_places == 7
 
 
-def test_the_window_that_is_drawn_for_is_checked_before() -> None:
+def test_the_noise_is_checked_before_it_is_drawn() -> None:
+    """Where another process uses the store with other noise, nothing is kept."""
+
+    def refuse() -> None:
+        raise StoreError("other noise")
+
     world = World()
-    asked: list[int] = []
-    publisher = Publisher(
-        world.protection, new_keys(), world.store, clock=lambda: world.now_s, check_window=asked.append
-    )
-    world.now_s = 9.5 * 3600.0
-    publisher.report("ann", *PARIS.from_metres(np.array([HOME]))[0])
-    assert asked == [1]
+    publisher = Publisher(world.protection, new_keys(), world.store, clock=lambda: world.now_s, check_noise=refuse)
+    with pytest.raises(StoreError, match="other noise"):
+        publisher.report("ann", *PARIS.from_metres(np.array([HOME]))[0])
+    assert world.held("ann") == Held()
 
 
-SHARED = SecretKeys(noise=(NoiseKey(0, bytes(range(32))),), tokens=bytes(32))
+SHARED = SecretKeys(noise=bytes(range(32)), tokens=bytes(32))
 PEOPLE = [f"person-{number}" for number in range(300)]
 
 
@@ -683,22 +642,6 @@ def test_one_key_on_two_services_draws_nothing_twice(other: dict[str, Any]) -> N
     turned = one / two
     assert abs((turned / abs(turned)).mean()) < 0.25
     assert abs(np.corrcoef(abs(one), abs(two))[0, 1]) < 0.35  # exceeded by chance in 1e-9 of cases
-
-
-def test_noise_that_began_with_a_shared_key_stays_with_it() -> None:
-    """A store from before services had keys of their own: nobody's noise is drawn a second time."""
-    world = World(keys=SHARED)
-    world.store.settle(f"{BUDGET_SETTING} 0", "3")
-    before = place_tags(SHARED.noise_key(0), "ann", [(0, 0)], 0, SIDE_M)[0]
-    home = world.stay("ann", HOME)
-    assert (draw := world.published("ann")) is not None
-    assert draw.tag == before
-    # Another process, another start and another window agree.
-    world.publisher = world.publisher_with(SHARED)
-    assert world.stay("ann", HOME) == home
-    world.next_window()
-    assert world.stay("ann", HOME) == home
-    assert world.charged() == 1
 
 
 def test_every_report_draws_once_whatever_it_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ from nearveil.nearby.stores.base import Held, NoisyLocation, Point, Standing, St
 
 WINDOW = 5
 EPOCH = 100
-OLDEST = WINDOW - 1
 
 
 def draw(person: str, place: int = 1, *, window: int = WINDOW, receipt: str | None = None) -> NoisyLocation:
@@ -55,11 +54,11 @@ def stand(store: Store, **standings: Standing) -> None:
         writing.put_standings(standings)
 
 
-def publish(store: Store, epoch: int = EPOCH, *, window: int = WINDOW, oldest_window: int = OLDEST) -> bool:
-    return store.publish(epoch, window=window, oldest_window=oldest_window)
+def publish(store: Store, epoch: int = EPOCH, *, window: int = WINDOW) -> bool:
+    return store.publish(epoch, window=window)
 
 
-def known_places(*draws: NoisyLocation) -> dict[bytes, Point | None]:
+def known_places(*draws: NoisyLocation) -> dict[bytes, Point]:
     """What is held of places that were charged."""
     return {one.tag: (one.x_steps, one.y_steps) for one in draws}
 

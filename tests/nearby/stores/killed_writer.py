@@ -70,7 +70,7 @@ def write(address: str, first: int, statements: int) -> None:
             writing.put_standings(dict.fromkeys(PEOPLE, standing))
         print("kept", number, flush=True)
         if number % 3 == 0:
-            store.publish(number, window=WINDOW, oldest_window=0)
+            store.publish(number, window=WINDOW)
             print("published", number, flush=True)
 
 

@@ -10,7 +10,7 @@ from nearveil.errors import DataError
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fit_cells import cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys
+from nearveil.nearby.publishing.keys import SecretKeys
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.stores import _postgis_connections, _sqlite_connections, postgis, sqlite
@@ -19,7 +19,6 @@ from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import Region
 from tests.nearby.stores.draws import (
     EPOCH,
-    OLDEST,
     WINDOW,
     charge,
     charged_in,
@@ -132,7 +131,6 @@ class TestReports:
     def test_nothing_is_kept_of_strangers(self, store: Store) -> None:
         put(store, draw(NOBODY), draw("ann"))
         with store.writing() as writing:
-            writing.publish_now([draw(NOBODY)], EPOCH)
             writing.charge([draw(NOBODY), draw("bob", 2), draw(NOBODY, 2)])
             writing.put_standings(dict.fromkeys([NOBODY, "ann"], Standing(receipt="last", epoch=EPOCH)))
         assert store.totals().published == 0
@@ -177,7 +175,6 @@ class TestReports:
         put(store, draw("ann", 1))
         with pytest.raises(OSError, match="of the caller"), store.writing() as writing:
             writing.put_pending([draw("ann", 2), draw("bob")], EPOCH)
-            writing.publish_now([draw("cem")], EPOCH)
             writing.drop_pending(["ann"])
             writing.charge([draw("bob", 3)])
             writing.put_standings({"bob": Standing(receipt="last", epoch=EPOCH)})
@@ -342,42 +339,13 @@ class TestBorders:
         assert publish(store, EPOCH + 1)
         assert set(published_steps(store, since_epoch=EPOCH + 1)) == {"ann"}
 
-    def test_old_tags_are_forgotten_and_totals_stay(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        for borders in (sqlite, postgis):
-            monkeypatch.setattr(borders, "FORGET_AT_ONCE", 2)
-        put(store, draw("ann"), draw("bob"), draw("cem", 2))
-        publish(store, EPOCH)
-        put(store, draw("ann", 3, window=WINDOW + 1), epoch=EPOCH + 1)
-        publish(store, EPOCH + 1, window=WINDOW + 1, oldest_window=WINDOW)
-        assert known(store, "ann")["charges"] == {str(WINDOW): 1, str(WINDOW + 1): 1}
-        publish(store, EPOCH + 2, window=WINDOW + 2, oldest_window=WINDOW + 1)
-        assert known(store, "ann")["charges"] == {str(WINDOW + 1): 1}
-        assert known(store, "ann")["tags"] == [draw("ann", 3).tag.hex()]
-        assert known(store, "bob")["tags"] == known(store, "cem")["tags"] == []
-        assert held(store, "bob") == Held(published=draw("bob"))
-        assert store.totals().charged_by_window == {WINDOW: 3, WINDOW + 1: 1}
-
     def test_places_last_as_long_as_they_are_to(self, store: Store) -> None:
         put(store, draw("ann"))
         charge(store, draw("bob", 2))
         for later in range(4):
-            publish(store, EPOCH + later, window=WINDOW + later, oldest_window=0)
+            publish(store, EPOCH + later, window=WINDOW + later)
         assert held(store, "ann", WINDOW + 3) == Held(published=draw("ann"), known=known_places(draw("ann")))
         assert held(store, "bob", WINDOW + 3) == Held(known=known_places(draw("bob", 2)))
-
-    def test_publishing_now_costs_nothing_and_drops_what_waits(self, store: Store) -> None:
-        put(store, draw("ann", 1), draw("bob", 1))
-        with store.writing() as writing:
-            writing.publish_now([draw("ann", 2)], EPOCH - 1)
-            writing.publish_now([], EPOCH - 1)
-        assert held(store, "ann") == Held(published=draw("ann", 2))
-        assert store.totals().charged_by_window == {}
-        assert store.last_epoch() is None
-        assert published_steps(store, EPOCH - 1) == {"ann": (2000, -2001)}
-        assert published_steps(store, EPOCH) == {}
-        with store.writing() as writing:
-            writing.publish_now([draw("ann", 3)], EPOCH)
-        assert published_steps(store) == {"ann": (3000, -3001)}
 
     def test_what_was_published_since(self, store: Store) -> None:
         for step, person in enumerate(["ann", "bob", "cem"]):
@@ -555,7 +523,7 @@ class TestAmongPeople:
         """And the channel that was settled is read again: as long as a table of all cells."""
         region = Region(47.9, 11.0, 48.1, 11.3)
         cells = cells_from_points(synthetic_city(300, region, rng=1), region)
-        keys = SecretKeys(noise=(NoiseKey(0, bytes(range(32))),), tokens=bytes(32))
+        keys = SecretKeys(noise=bytes(range(32)), tokens=bytes(32))
         protection = Protection(region=region, among=HideAmong(50, cells=cells))
         points = []
         for one in (store, store, SqliteStore.in_memory()):
@@ -586,7 +554,7 @@ class TestSettingBack:
     def test_nothing_is_lost_and_what_waits_is_published_next(self, store: Store) -> None:
         self._used_ahead(store)
         before, charged = published_steps(store), store.totals().charged_by_window
-        ahead = store.set_back(EPOCH + 5, oldest_window=OLDEST)
+        ahead = store.set_back(EPOCH + 5, window=WINDOW)
         assert (ahead.first_epoch, ahead.last_epoch) == (EPOCH, self.AHEAD)
         assert (ahead.epochs, ahead.published, ahead.pending) == (1, 1, 1)
         assert store.last_epoch() == EPOCH + 5
@@ -597,16 +565,16 @@ class TestSettingBack:
         assert publish(store, EPOCH + 6)
         assert published_steps(store, since_epoch=EPOCH + 6) == {"cem": (4000, -4001)}
         # Once more it has nothing to do.
-        assert store.set_back(EPOCH + 6, oldest_window=OLDEST).epochs == 0
+        assert store.set_back(EPOCH + 6, window=WINDOW).epochs == 0
 
     def test_a_dry_run_only_counts(self, store: Store) -> None:
         self._used_ahead(store)
         before = [known(store, person) for person in ("ann", "bob", "cem")]
-        ahead = store.set_back(EPOCH + 5, oldest_window=OLDEST, dry_run=True)
+        ahead = store.set_back(EPOCH + 5, window=WINDOW, dry_run=True)
         assert (ahead.epochs, ahead.published, ahead.pending) == (1, 1, 1)
         assert store.last_epoch() == self.AHEAD
         assert [known(store, person) for person in ("ann", "bob", "cem")] == before
 
     def test_an_empty_store(self, store: Store) -> None:
-        ahead = store.set_back(EPOCH, oldest_window=OLDEST, dry_run=True)
+        ahead = store.set_back(EPOCH, window=WINDOW, dry_run=True)
         assert (ahead.first_epoch, ahead.last_epoch, ahead.epochs) == (None, None, 0)

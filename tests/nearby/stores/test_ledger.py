@@ -86,9 +86,6 @@ class TestRecords:
                 charged=1,
             )
             check()
-        publish(store, EPOCH + 2, window=WINDOW + 2, oldest_window=WINDOW + 2)
-        assert known(store, "ann")["charges"] == {}
-        check()
 
     def test_whoever_has_the_store_sees_everything(self, store: Store) -> None:
         put(store, draw("ann", 2))
@@ -165,12 +162,6 @@ class TestOrder:
         assert self.places(store, "ann") == [5, 3, 4, 2, 1, 6]
         assert self.places(store, "bob") == [8, 7, 9]
 
-    def test_those_that_are_left_keep_their_order(self, store: Store) -> None:
-        charge(store, draw("ann", 9, window=WINDOW - 3), draw("ann", 8), draw("ann", 7, window=WINDOW - 3))
-        publish(store, oldest_window=WINDOW - 1)
-        charge(store, draw("ann", 5))
-        assert self.places(store, "ann") == [8, 5]
-
     def places(self, store: Store, person: str) -> list[int]:
         found = held(store, person)
         assert found is not None
@@ -223,8 +214,10 @@ class TestStandings:
     def test_it_outlasts_borders(self, store: Store) -> None:
         put(store, draw("ann"))
         stand(store, ann=standing(1))
-        publish(store, EPOCH, window=WINDOW + 5, oldest_window=WINDOW + 5)
-        assert held(store, "ann") == Held(published=draw("ann"), standing=standing(1))
+        publish(store, EPOCH, window=WINDOW + 5)
+        assert held(store, "ann") == Held(
+            published=draw("ann"), known=known_places(draw("ann")), charged=1, standing=standing(1)
+        )
 
 
 def mark_of(person: str, window: int = WINDOW) -> ErasedMark:

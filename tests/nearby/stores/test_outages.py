@@ -44,7 +44,6 @@ class Noticed:
         store.follow(
             on_erased=lambda _: None,
             on_withdrawn=lambda _: None,
-            on_published_now=lambda _: None,
             on_epoch=lambda _: None,
             on_lost=lambda: self._noticed.put("lost"),
             on_away=lambda error: self._noticed.put(f"away {error.reason} {error.code}"),

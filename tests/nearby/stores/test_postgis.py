@@ -34,7 +34,6 @@ class Heard:
         store.follow(
             on_erased=lambda person: self._told.put(("erased", person)),
             on_withdrawn=lambda person: self._told.put(("withdrawn", person)),
-            on_published_now=lambda batch: self._told.put(("now", (batch.people, batch.steps.tolist()))),
             on_epoch=lambda epoch: self._told.put(("epoch", epoch)),
             on_lost=lambda: self._told.put(("lost", None)),
         )
@@ -53,13 +52,10 @@ class TestFollowing:
         assert not publish(store)
         store.withdraw("ann")
         store.withdraw("nobody")
-        with store.writing() as writing:
-            writing.publish_now([draw("Zoë", 2), draw("nobody")], EPOCH)
         store.erase("Zoë")
-        assert [heard.next() for _ in range(4)] == [
+        assert [heard.next() for _ in range(3)] == [
             ("epoch", EPOCH),
             ("withdrawn", "ann"),
-            ("now", (["Zoë"], [[2000, -2001]])),
             ("erased", "Zoë"),
         ]
         other.erase("cem")
@@ -70,24 +66,20 @@ class TestFollowing:
         other = PostgisStore(postgis_address)
         heard = Heard(other)
         store.add_people(["ann", "bob"])
-        with pytest.raises(RuntimeError), store.writing() as writing:
-            writing.publish_now([draw("ann")], EPOCH)
+        with pytest.raises(RuntimeError), store._database.transaction() as session:
+            store._announcer.erased(session, "ann")
             raise RuntimeError
         store.erase("bob")
         assert heard.next() == ("erased", "bob")
         other.close()
 
-    def test_many_at_once(self, store: PostgisStore, postgis_address: str) -> None:
+    def test_the_longest_id_fits_into_a_notification(self, store: PostgisStore, postgis_address: str) -> None:
         other = PostgisStore(postgis_address)
         heard = Heard(other)
-        people = [f"{number:03}" + "ß" * 125 for number in range(105)]
-        store.add_people(people)
-        with store.writing() as writing:
-            writing.publish_now([draw(person) for person in people], EPOCH)
-        told: list[str] = []
-        while len(told) < len(people):
-            told += heard.next()[1][0]
-        assert told == people
+        longest = "\U0001d54f" * 128
+        store.add_people([longest])
+        store.erase(longest)
+        assert heard.next() == ("erased", longest)
         other.close()
 
     def test_a_lost_connection_is_told(
@@ -113,7 +105,7 @@ class TestFollowing:
         def fail(_: object) -> None:
             raise ValueError("a bug")
 
-        store.follow(on_erased=fail, on_withdrawn=fail, on_published_now=fail, on_epoch=fail, on_lost=lost.set)
+        store.follow(on_erased=fail, on_withdrawn=fail, on_epoch=fail, on_lost=lost.set)
         other = PostgisStore(postgis_address)
         publish(other)
         other.close()

@@ -215,7 +215,7 @@ class TestErasing:
                 with store._connections.writing() as connection:
                     for person in leaving:
                         connection.run("DELETE FROM people WHERE id = ?", (person,))
-        publish(store, EPOCH + 1, window=WINDOW + 1, oldest_window=0)
+        publish(store, EPOCH + 1, window=WINDOW + 1)
         content = bytes_of(path)
         assert not [person for person in gone if person.encode() in content]
         assert all(person.encode() in content for person in here)
@@ -279,7 +279,7 @@ class TestHousekeeping:
     """A service follows its store: from then on the log is brought into the file by a thread, and not by reports."""
 
     def follow(self, store: SqliteStore) -> None:
-        kinds = ("erased", "withdrawn", "published_now", "epoch", "lost")
+        kinds = ("erased", "withdrawn", "epoch", "lost")
         handlers: dict[str, Any] = {f"on_{kind}": lambda *_: None for kind in kinds}
         store.follow(**handlers)
 

@@ -120,7 +120,6 @@ def test_other_processes_hear_of_tags_and_blocks(postgis_address: str) -> None:
     second.follow(
         on_erased=nothing,
         on_withdrawn=nothing,
-        on_published_now=nothing,
         on_epoch=nothing,
         on_lost=nothing,
         on_tagged=lambda person: heard.put(("tagged", person)),

@@ -51,8 +51,8 @@ def phone(chromium: "Browser", address: str, place: Place) -> Iterator["Page"]:
 
 
 @pytest.fixture(scope="module")
-def unprotected(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple["Page", list[str]]]:
-    """The console of a service that protects nobody and has tiles, and the tiles that were asked for."""
+def with_tiles(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple["Page", list[str]]]:
+    """The console of a service that has tiles, and the tiles that were asked for."""
     tiles = "http://127.0.0.1:9/{z}/{x}/{y}.png"
     asked: list[str] = []
 
@@ -61,7 +61,7 @@ def unprotected(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -
         route.fulfill(content_type="image/svg+xml", body=TILE, headers={"Access-Control-Allow-Origin": "*"})
 
     with (
-        console_service(tmp_path_factory.mktemp("service"), policy="off", tile_address=tiles) as place,
+        console_service(tmp_path_factory.mktemp("service"), tile_address=tiles) as place,
         served(place.service) as address,
         visiting(chromium, address) as page,
     ):
@@ -345,16 +345,8 @@ def test_a_service_that_is_gone_is_said_in_words(console: "Page") -> None:
     console.unroute_all()
 
 
-def test_no_protection_is_loud(unprotected: tuple["Page", list[str]]) -> None:
-    page, _ = unprotected
-    assert "Protection is off" in page.locator("#loud").inner_text()
-    assert page.locator("#statements .broken").count() == 1
-    assert "places as they were reported" in page.locator("#map-text").inner_text()
-    assert page.locator("#months").is_hidden()
-
-
-def test_tiles_come_from_the_address_that_is_set(unprotected: tuple["Page", list[str]]) -> None:
-    page, asked = unprotected
+def test_tiles_come_from_the_address_that_is_set(with_tiles: tuple["Page", list[str]]) -> None:
+    page, asked = with_tiles
     page.wait_for_selector("#people-plot .imagelayer image", state="attached")
     assert asked
     assert all(re.fullmatch(r"http://127\.0\.0\.1:9/\d+/\d+/\d+\.png", url) for url in asked)

@@ -31,7 +31,7 @@ from nearveil.io.datasets import Dataset, DatasetName
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.nearby.publishing.keys import NoiseKey, SecretKeys
+from nearveil.nearby.publishing.keys import SecretKeys
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import named_region
 from nearveil.types import FloatArray, IntArray
@@ -96,7 +96,7 @@ class YearCell(Cell):
         protection = self._protection(dataset, targets)
         journeys = self._journeys(homes_m, works_m, targets, protection, rng)
         gps = BAD_GPS if self.bad_gps else GOOD_GPS
-        keys = SecretKeys(noise=(NoiseKey(0, rng.bytes(_KEY_BYTES)),), tokens=rng.bytes(_KEY_BYTES))
+        keys = SecretKeys(noise=rng.bytes(_KEY_BYTES), tokens=rng.bytes(_KEY_BYTES))
         published = publish_journeys(protection, journeys, gps=gps, keys=keys, forgets=self.forgets, rng=rng)
         found: dict[str, Any] = {"people": len(targets)}
         for knowledge in self._knowledge(dataset, homes_m, works_m, targets):

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from nearveil.errors import UsageError
 from nearveil.mechanisms.cell_steps import STEP
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import displaced
 from nearveil.mechanisms.step_channel import StepChannel, draw_places
 from nearveil.nearby.publishing.keys import place_uniforms, place_words
-from nearveil.nearby.publishing.protection import NEAR_SHARE, Cell, Policy, Protection
+from nearveil.nearby.publishing.protection import NEAR_SHARE, Cell, Protection
 from nearveil.nearby.stores.base import STEP_M, Point
-from nearveil.randomness import exponential_from_uniforms, secure_generator
+from nearveil.randomness import exponential_from_uniforms
 from nearveil.types import FloatArray, IntArray
-
-
-@dataclass(frozen=True, slots=True)
-class PlaceNoise:
-    """A noise that lasts: the window with which it began, and the key of its places."""
-
-    begins: int
-    key: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,36 +26,33 @@ class Wanted:
     Attributes
     ----------
     x_m, y_m : float
-        What the noise is drawn around: the centre of a cell or, with fresh noise, the place itself.
-    cell : Cell or None
-        Whose noise it is, where noise belongs to places.
+        The center of the cell, around which the noise is drawn.
+    cell : Cell
+        Whose noise it is.
     tag : bytes
-        That of the place; empty where noise does not belong to places.
-    noise : PlaceNoise or None
-        Which noise of the place.
+        That of the place.
+    key : bytes
+        What the noise comes from.
     """
 
     person: str
     x_m: float = field(repr=False)
     y_m: float = field(repr=False)
-    cell: Cell | None = field(default=None, repr=False)
-    tag: bytes = field(default=b"", repr=False)
-    noise: PlaceNoise | None = field(default=None, repr=False)
+    cell: Cell = field(repr=False)
+    tag: bytes = field(repr=False)
+    key: bytes = field(repr=False)
 
 
 class ReportNoise:
     """Draws for a protection."""
 
     def __init__(self, protection: Protection) -> None:
-        self._policy = protection.policy
         self._noise = protection.noise
         self._places = protection.grid
         # Kept here, so that no report waits until they are made again.
         self._tables = self._noise.channel.tables if isinstance(self._noise, HideAmong) else ()
         self._half_extent_m = np.array(protection.region.half_extent_m)
         self._near = _nearness(protection)
-        self._generator = secure_generator()
-        self._drawing = threading.Lock()
 
     def perturb(self, wanted: Sequence[Wanted], earlier: Mapping[str, Sequence[Point]]) -> list[Point]:
         """Return a noisy place for each, in the order asked for.
@@ -80,8 +67,6 @@ class ReportNoise:
         if not wanted:
             return []
         steps: list[Point] = [(x, y) for x, y in self._steps(self._perturbed(wanted)).tolist()]
-        if self._policy is not Policy.PLACE:
-            return steps
         points = {person: list(before) for person, before in earlier.items()}
         for row, one in enumerate(wanted):
             steps[row] = self._near.replaced(steps[row], points[one.person])
@@ -90,29 +75,18 @@ class ReportNoise:
 
     def _perturbed(self, wanted: Sequence[Wanted]) -> FloatArray:
         places_m = np.array([(one.x_m, one.y_m) for one in wanted])
-        if self._policy is Policy.OFF:
-            return places_m
-        if self._policy is Policy.FRESH:
-            with self._drawing:
-                uniforms = self._generator.random((len(wanted), 3, 2))
-            return self._displaced(places_m, uniforms)
-        # All new places of a batch have the same noise, but for the moment in which a key changes.
-        for noise in {one.noise for one in wanted if one.noise is not None}:
-            rows = [row for row, one in enumerate(wanted) if one.noise == noise]
-            cells = [(wanted[row].person, wanted[row].cell or ()) for row in rows]
+        # One key, but for places that an import brings in.
+        for key in {one.key for one in wanted}:
+            rows = [row for row, one in enumerate(wanted) if one.key == key]
+            cells = [(wanted[row].person, wanted[row].cell) for row in rows]
             if isinstance(self._noise, HideAmong):
                 unit_m = self._noise.resolved_region.metres_per_unit
-                words = place_words(noise.key, cells, noise.begins, self._places.identity, count=2)
+                words = place_words(key, cells, self._places.identity, count=2)
                 places_m[rows] = draw_places(places_m[rows] / unit_m, words, *self._tables) * unit_m
             else:
-                uniforms = place_uniforms(noise.key, cells, noise.begins, self._places.identity)
-                places_m[rows] = self._displaced(places_m[rows], uniforms)
+                exponentials = exponential_from_uniforms(place_uniforms(key, cells, self._places.identity))
+                places_m[rows] = displaced(places_m[rows], exponentials, self._noise.rate_per_m)
         return places_m
-
-    def _displaced(self, places_m: FloatArray, uniforms: FloatArray) -> FloatArray:
-        if isinstance(self._noise, HideAmong):
-            raise UsageError("hiding among people keeps the noise of each place")
-        return displaced(places_m, exponential_from_uniforms(uniforms), self._noise.rate_per_m)
 
     def _steps(self, places_m: FloatArray) -> IntArray:
         """Whole steps, clamped to the region's box, which looks at nothing but the noisy place."""

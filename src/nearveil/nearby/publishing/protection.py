@@ -2,7 +2,7 @@
 
 A `Schedule` says when noisy locations are published and in which budget window they count: time alone decides, never
 that somebody moved. A `PlaceGrid` in metres, or `PlaceCells` that hold about equally many people, say what counts as
-one place. A `Policy` says what happens to repeated reports.
+one place.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import math
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from enum import StrEnum
 from functools import cached_property, lru_cache
 from operator import itemgetter
 
@@ -23,7 +22,7 @@ from nearveil.mechanisms.cell_steps import graph_of
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace, check_noise_m
-from nearveil.privacy.guarantee import NOT_COVERED_BY_METRIC, Basis, Guarantee, Notion, check_count
+from nearveil.privacy.guarantee import Guarantee, Notion, check_count
 from nearveil.privacy.ledger.budget import duration_text
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -240,61 +239,38 @@ def grid_for(noise_m: float) -> PlaceGrid:
     return PlaceGrid(check_noise_m(noise_m) / CELLS_PER_NOISE)
 
 
-class Policy(StrEnum):
-    """What happens to somebody who reports again and again."""
-
-    PLACE = "place"
-    """Noise per place: staying and coming back repeat the same point; only a new place is a new release."""
-    FRESH = "fresh"
-    """Fresh noise in every epoch, with the window's budget divided among its epochs."""
-    OFF = "off"
-    """No protection: true places are published at once. For demonstrations only."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protection:
     """How reports are perturbed, on a schedule: by planar Laplace noise in metres, or among people.
+
+    Each place has noise of its own, drawn once: staying and coming back repeat the same point.
 
     Parameters
     ----------
     region : Region
         Public.
-    policy : Policy
-        What happens to repeated reports.
     noise_m : float, optional
-        Mean length of the noise of a place; with fresh noise, what all noisy locations of a window give together. 500
-        unless ``among`` is given.
+        Mean length of the noise of a place; 500 unless ``among`` is given.
     among : HideAmong, optional
-        Hides among people instead, with noise per place: a place is one of its cells.
+        Hides among people instead: a place is one of its cells.
     new_places : int
-        Policy ``place``: how many new places of a person are drawn in a window.
+        How many new places of a person are drawn in a window at most.
     dwell_epochs : int
-        Policy ``place``: in how many epochs a place must be reported, with no other in between, before it counts.
-        Somebody's first place counts at once.
-    noise_lifetime : timedelta, optional
-        Policy ``place``: how long the noise of a place lasts, a whole number of windows; for good if not given.
+        In how many epochs a place must be reported, with no other in between, before it counts. Somebody's first place
+        counts at once.
     schedule : Schedule
         Epochs and windows.
     """
 
     region: Region
-    policy: Policy = Policy.PLACE
     noise_m: float | None = None
     among: HideAmong | None = None
     new_places: int = 20
     dwell_epochs: int = 2
-    noise_lifetime: timedelta | None = None
     schedule: Schedule = field(default_factory=Schedule)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "policy", _as_policy(self.policy))
         check_count(self.dwell_epochs, "dwell_epochs", least=1, most=1000)
-        lifetime, window = self.noise_lifetime, self.schedule.window
-        if lifetime is not None and (lifetime < window or lifetime % window or lifetime > _LONGEST):
-            raise UsageError(
-                f"noise lasts a whole number of windows of {duration_text(window)}, or for good; choose for instance "
-                "permanent"
-            )
         if (
             isinstance(self.new_places, bool)
             or not isinstance(self.new_places, int)
@@ -312,8 +288,6 @@ class Protection:
     def _check_among(self, among: HideAmong) -> None:
         if self.noise_m is not None:
             raise UsageError("give noise in meters or a number of people to hide among, not both")
-        if self.policy is not Policy.PLACE:
-            raise UsageError("hiding among people keeps the noise of each place; choose the policy place")
         cells = among.current_cells.region
         if cells.scaling != "isotropic" or not cells.same_edges(self.region):
             raise UsageError(
@@ -324,12 +298,7 @@ class Protection:
     @property
     def noise(self) -> PlanarLaplace | HideAmong:
         """The noise of one report."""
-        return self.among or self._planar
-
-    @property
-    def _planar(self) -> PlanarLaplace:
-        draws = self.schedule.epochs_per_window if self.policy is Policy.FRESH else 1
-        return PlanarLaplace(noise_m=self._length_m * draws, region=self.region)
+        return self.among or PlanarLaplace(noise_m=self._length_m, region=self.region)
 
     @property
     def _length_m(self) -> float:
@@ -345,16 +314,15 @@ class Protection:
     @property
     def fixed(self) -> tuple[str, ...]:
         """What cannot change while a store is in use, as text: everything that the noise of a place depends on."""
-        region, policy, schedule = self.frame
-        return region, policy, self._strength, schedule
+        region, schedule = self.frame
+        return region, self._strength, schedule
 
     @property
-    def frame(self) -> tuple[str, str, str]:
+    def frame(self) -> tuple[str, str]:
         """What can never change on a store, as text: what its coordinates and windows are counted by."""
         region, schedule = self.region, self.schedule
         return (
             repr((region.south, region.west, region.north, region.east)),
-            str(self.policy),
             repr((schedule.epoch_s, schedule.epochs_per_window)),
         )
 
@@ -364,43 +332,16 @@ class Protection:
             return repr(self.noise_m)
         return f"among {self.among.hide_among} {self.among.epsilon!r} {cells_digest(self.among.current_cells)}"
 
-    def noise_begins(self, window: int, since: int) -> int:
-        """Return the window with whose beginning the noise of a window's places began; the first one is given."""
-        if self.policy is not Policy.PLACE:
-            return window
-        if self.noise_lifetime is None or window < since:
-            return since
-        windows = self.noise_lifetime // self.schedule.window
-        return since + (window - since) // windows * windows
-
-    @property
-    def most_charges(self) -> int:
-        """How many noisy locations of a person are published in a window at most."""
-        return self.new_places if self.policy is Policy.PLACE else self.schedule.epochs_per_window
-
     @property
     def guarantee(self) -> Guarantee:
         """What the published places promise, and what they do not."""
-        window = self.schedule.window
-        if self.policy is Policy.OFF:
-            return off_card()
-        if self.policy is Policy.FRESH:
-            return fresh_card(self._planar, draws=self.schedule.epochs_per_window, window=window)
-        lasting = Lasting(window, self.noise_lifetime, self.dwell_epochs)
-        if self.among is not None:
-            return among_card(self.among, self.new_places, lasting)
-        noise = self._planar
+        lasting, noise = Lasting(self.schedule.window, self.dwell_epochs), self.noise
+        if isinstance(noise, HideAmong):
+            return among_card(noise, self.new_places, lasting)
         return place_card(noise, grid=grid_for(noise.noise_m), places=self.new_places, lasting=lasting)
 
 
-def _as_policy(value: object) -> Policy:
-    try:
-        return Policy(value)  # type: ignore[arg-type]
-    except ValueError:
-        raise UsageError(f"the policy is one of: {', '.join(Policy)}") from None
-
-
-# What each policy promises, and what it does not.
+# What is promised, and what is not.
 
 _KEY_NOTE = (
     "This holds against anyone who does not have the key. The noise comes from a keyed function (keyed BLAKE2b), and "
@@ -427,29 +368,23 @@ _ORDER_NOTE = "Being in the service at all, and reporting or not, are not hidden
 
 @dataclass(frozen=True, slots=True)
 class Lasting:
-    """How long things last: a budget window, the noise of a place, and a stay before it counts."""
+    """How long things last: a budget window, and a stay before it counts."""
 
     window: timedelta
-    noise: timedelta | None
     dwell_epochs: int
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What follows from it, for a card."""
-        lasts = (
-            "The noise of a place is drawn once and lasts for good, so that staying and coming back cost nothing more"
-            if self.noise is None
-            else f"The noise of a place lasts {duration_text(self.noise)} and is then drawn anew: of somebody who "
-            "stays, the losses add up, and averaging finds them in the end"
-        )
         counts = (
             f"A place counts when it was reported in {self.dwell_epochs} epochs, with no other in between."
             if self.dwell_epochs > 1
             else "A place counts as soon as it is reported, also by mistake."
         )
         return (
-            f"{lasts}. Every {_bare(self.window)} begins a new budget of new places, and the losses of new places add "
-            f"up over all windows. {counts}",
+            "The noise of a place is drawn once and lasts for good, so that staying and coming back cost nothing more. "
+            f"Every {_bare(self.window)} begins a new budget of new places, and the losses of new places add up over "
+            f"all windows. {counts}",
         )
 
 
@@ -550,48 +485,6 @@ def among_card(mechanism: HideAmong, places: int, lasting: Lasting) -> Guarantee
         *one.notes, _RETURNS_NOTE, _CELL_BORDER_NOTE, *lasting.notes, _ERASED_NOTE, _ORDER_NOTE, _KEY_NOTE
     )  # fmt: skip
     return replace(alone, also=(together, *cells), notes=notes)
-
-
-def fresh_card(noise: PlanarLaplace, *, draws: int, window: timedelta) -> Guarantee:
-    """Fresh noise in every epoch, the window's budget divided among its epochs."""
-    one = noise.guarantee
-    whole = replace(
-        one,
-        title=f"All that is published of a person in {_a_window(window)}",
-        epsilon=one.epsilon * draws,
-        delta=min(1.0, one.delta * draws),
-        neighbours=(
-            "two ways of spending the window with reports in the same epochs, everywhere as far apart as the distance "
-            "says"
-        ),
-        promise=(
-            f"each of the {draws:,} draws has noise of {noise.noise_m / 1000:,.4g} km on average, so that all "
-            f"together are like noise of {noise.noise_m / draws:,.4g} m; what is published is far from where people are"
-            if draws > 1
-            else f"the one draw of a window has noise of {noise.noise_m:,.4g} m; the draws of several windows of "
-            "somebody who stays put average out"
-        ),
-        not_covered=NOT_COVERED_BY_METRIC,
-        because="planar Laplace noise for each draw, and sequential composition over the window's draws",
-        certificate=None,
-    )
-    windows = f"The losses of windows add up. Every {_bare(window)} begins a new window with a budget of its own."
-    return replace(whole, notes=(windows, _ORDER_NOTE))
-
-
-def off_card() -> Guarantee:
-    """No protection at all."""
-    return Guarantee(
-        title="Protection is off",
-        notion=Notion.METRIC,
-        epsilon=math.inf,
-        unit="per metre",
-        delta=0.0,
-        neighbours="nobody",
-        promise="true places are published at once: anybody who asks a few questions finds anybody within metres",
-        basis=Basis.THEOREM,
-        because="nothing is done to the places; run this with made-up people only",
-    )
 
 
 def _a_window(window: timedelta) -> str:

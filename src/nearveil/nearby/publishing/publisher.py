@@ -16,17 +16,16 @@ from nearveil.errors import DataError
 from nearveil.mechanisms.cells import Calibration
 from nearveil.nearby.publishing.keys import (
     KEY_BYTES,
-    TAG_BYTES,
-    Keys,
+    SecretKeys,
     erased_mark,
     introduced_tag,
     keyed_bytes,
     place_tags,
     service_key,
 )
-from nearveil.nearby.publishing.noise import PlaceNoise, ReportNoise, Wanted
-from nearveil.nearby.publishing.protection import Policy, Protection, Schedule, cells_digest, least_new_places
-from nearveil.nearby.publishing.store_identity import OTHER_NOISE, KeptSettings, noise_in_use, settle_noise
+from nearveil.nearby.publishing.noise import ReportNoise, Wanted
+from nearveil.nearby.publishing.protection import Protection, Schedule, cells_digest, least_new_places
+from nearveil.nearby.publishing.store_identity import OTHER_NOISE, KeptSettings, settle_noise
 from nearveil.nearby.stores.base import (
     Computing,
     ErasedMark,
@@ -41,18 +40,11 @@ from nearveil.nearby.stores.base import (
 
 OFFSET_SETTING = "epoch_offset"
 BUDGET_SETTING = "most new places of window"
-KEY_SETTING = "key of the places of window"
-NOISE_SINCE_SETTING = "noise lasts since window"
-
-WINDOWS_OF_BEFORE = 24
-"""So many windows before the noise began to last are looked at, in a store of before: two years of 30 days."""
 
 RECEIPT_BYTES = 12
 
 MOST_GIVEN = 4
 """So many receipts that were given for one report, sent again and again, fit."""
-
-_OWN_KEY, _SHARED_KEY = "own", "shared"
 
 
 class Status(StrEnum):
@@ -60,8 +52,6 @@ class Status(StrEnum):
 
     TAKEN = "taken"
     """It was kept. What is published at the next epoch boundary takes it into account."""
-    PUBLISHED = "published"
-    """Protection is off: published at once."""
     UNKNOWN_PERSON = "unknown person"
     """Nobody of this id is known; nothing was kept."""
     CHAIN_BROKEN = "chain broken"
@@ -70,7 +60,7 @@ class Status(StrEnum):
     @property
     def is_kept(self) -> bool:
         """Whether the report was kept."""
-        return self in (Status.TAKEN, Status.PUBLISHED)
+        return self is Status.TAKEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +105,14 @@ class Publisher:
     ----------
     protection : Protection
         What is done to places.
-    keys : Keys
+    keys : SecretKeys
         Of the noise.
     store : Store
         Where noisy locations are kept.
     clock : callable, optional
         Seconds since 1970.
-    check_window : callable, optional
-        Called with the window that reports are about to be drawn for; raises if they must not be.
+    check_noise : callable, optional
+        Called before reports are drawn; raises if they must not be.
     computing : callable, optional
         Returns a context in which reports and epochs are worked out, within a transaction.
     always_chained : bool
@@ -146,11 +136,11 @@ class Publisher:
     def __init__(
         self,
         protection: Protection,
-        keys: Keys,
+        keys: SecretKeys,
         store: Store,
         *,
         clock: Callable[[], float] = time.time,
-        check_window: Callable[[int], None] | None = None,
+        check_noise: Callable[[], None] | None = None,
         computing: Computing = nullcontext,
         always_chained: bool = True,
     ) -> None:
@@ -158,25 +148,26 @@ class Publisher:
         self._keys = keys
         self._store = store
         self._clock = clock
-        self._check_window = check_window
+        self._check_noise = check_noise
         self._computing = computing
         self._always_chained = always_chained
         self._grid = self.protection.grid
         self._noise = ReportNoise(self.protection)
         self._published_epoch = -1
         self._most_charges: dict[int, int] = {}
-        self._noises_of: dict[int, tuple[PlaceNoise, ...]] = {}
+        self._place_key: bytes | None = None
+        self._offset = _epoch_offset(store)
 
     # -- time ------------------------------------------------------------------------------------------------
 
     @property
     def epoch(self) -> int:
         """The epoch that it is now, advanced as often as a test has asked."""
-        return current_epoch(self.protection.schedule, self._store, self._clock())
+        return self.protection.schedule.epoch_at(self._clock()) + self._offset
 
     def starts_at(self, epoch: int) -> float:
         """Return when an epoch begins or began, in seconds since 1970."""
-        return self.protection.schedule.starts_at(epoch - self._offset())
+        return self.protection.schedule.starts_at(epoch - self._offset)
 
     def check_clock(self, newest: int | None) -> None:
         """Raise if what is reported now could not be published at the next boundary: the store's newest epoch is ahead.
@@ -191,12 +182,15 @@ class Publisher:
 
     def advance(self) -> int:
         """Go to the next epoch at once and publish: for tests and audits of one's own service."""
-        self._store.keep_setting(OFFSET_SETTING, str(self._offset() + 1))
+        self.read_advances()
+        self._store.keep_setting(OFFSET_SETTING, str(self._offset + 1))
+        self._offset += 1
         self.publish_due()
         return self.epoch
 
-    def _offset(self) -> int:
-        return _epoch_offset(self._store)
+    def read_advances(self) -> None:
+        """Take from the store how often a test has advanced the epoch: another process may have."""
+        self._offset = _epoch_offset(self._store)
 
     def most_charges(self, window: int) -> int:
         """Return how many new places of a person are drawn in a window at most: what was set when it was first used.
@@ -204,75 +198,28 @@ class Publisher:
         All processes on a store agree on it, and a promise that was given for a window is not changed within it.
         """
         if window not in self._most_charges:
-            # Before the budget, by which a window that is in use already is told from a new one.
-            _ = self._noises(window)
-            wanted, name = self.protection.most_charges, f"{BUDGET_SETTING} {window}"
+            wanted, name = self.protection.new_places, f"{BUDGET_SETTING} {window}"
             self._most_charges[window] = int(self._store.settle(name, str(wanted)))
         return self._most_charges[window]
 
     def _charges_of(self, person: str, window: int) -> int:
         """Return how many new places of a person are drawn in a window: a keyed number from the least to the most."""
         most = self.most_charges(window)
-        drawn = keyed_bytes(self._noises(window)[0].key, "nearveil budget", person.encode(), str(window).encode())
+        drawn = keyed_bytes(self._key, "nearveil budget", person.encode(), str(window).encode())
         return most - int.from_bytes(drawn, "big") % (most - least_new_places(most) + 1)
 
-    # -- the noise that lasts ----------------------------------------------------------------------------------
-
-    def _noises(self, window: int) -> tuple[PlaceNoise, ...]:
-        """Return the noises that places are known by in a window, the one that new places get first.
-
-        Noise began when the store was first used, or with the window of its lifetime, and again with every key. Noise
-        whose key is no longer there, or another, is not known any more.
-        """
-        if window not in self._noises_of:
-            # The newest key must be known before it is asked when keys begin.
-            self._keys.noise_key(window)
-            began = self._noise_began(window)
-            keyed = [begins for begins in self._keys.from_windows if began < begins <= window]
-            newest, *older = sorted({began, *keyed}, reverse=True)
-            older += self._windows_of_before(began)
-            known = [begins for begins in older if settle_noise(self._store, self._keys, begins)]
-            if not settle_noise(self._store, self._keys, newest):
-                self._keys.forget(newest)
+    @property
+    def _key(self) -> bytes:
+        """The key of places, which belongs to this service alone; raises if the store was used with another."""
+        if self._place_key is None:
+            if not settle_noise(self._store, self._keys):
                 raise StoreError(OTHER_NOISE)
-            self._noises_of[window] = tuple(PlaceNoise(begins, self._place_key(begins)) for begins in (newest, *known))
-        return self._noises_of[window]
-
-    def _noise_began(self, window: int) -> int:
-        """Return the window with which the noise began. A store of before goes on with the noise that it has."""
-        if self.protection.policy is not Policy.PLACE:
-            return window
-        # The window that it is now: one that has not begun has no noise that could be known.
-        now = self.protection.schedule.window_of(self.epoch)
-        since = int(self._store.settle(NOISE_SINCE_SETTING, str(min(window, now))))
-        return self.protection.noise_begins(window, since)
-
-    def _windows_of_before(self, began: int) -> list[int]:
-        """Return the windows in which a store was used before the noise began to last, which had noise of their own.
-
-        Who was published in one of them and is still there keeps that point: nobody's noise is drawn a second time.
-        """
-        if self.protection.policy is not Policy.PLACE or self.protection.noise_lifetime is not None:
-            return []
-        windows = range(began - 1, began - 1 - WINDOWS_OF_BEFORE, -1)
-        return [window for window in windows if noise_in_use(self._store, self._keys, window)]
-
-    def _place_key(self, window: int) -> bytes:
-        """Return the key of places whose noise began with a window: one that belongs to this service alone.
-
-        Noise that began before services had keys of their own stays with the key that it has: nobody's noise is drawn
-        a second time.
-        """
-        in_use = self._store.setting(f"{BUDGET_SETTING} {window}") is not None
-        kind = self._store.settle(f"{KEY_SETTING} {window}", _SHARED_KEY if in_use else _OWN_KEY)
-        key = self._keys.noise_key(window)
-        return service_key(key, self.protection) if kind == _OWN_KEY else key
+            self._place_key = service_key(self._keys.noise, self.protection)
+        return self._place_key
 
     @property
     def promised(self) -> Protection:
         """The protection with the budget that the present window has."""
-        if self.protection.policy is not Policy.PLACE:
-            return self.protection
         window = self.protection.schedule.window_of(self.epoch)
         return replace(self.protection, new_places=self.most_charges(window))
 
@@ -302,10 +249,7 @@ class Publisher:
         that breaks a chain changes nothing, and its place is not looked at.
         """
         now = self.epoch
-        window = self.protection.schedule.window_of(now + 1)
-        if self._check_window is not None:
-            self._check_window(window)
-        _ = self.most_charges(window)
+        window = self._prepared_window(now)
         with self._store.writing(self._computing) as writing:
             people = sorted({report.person for report in reports})
             if self._published_epoch < now:
@@ -319,13 +263,20 @@ class Publisher:
             self._keep([stay for stay in stays.values() if stay.receipt], writing, now + 1)
         return answers
 
+    def _prepared_window(self, now: int) -> int:
+        """Return the window that reports count in, with all that must be known before a transaction begins."""
+        if self._check_noise is not None:
+            self._check_noise()
+        _ = self._key
+        window = self.protection.schedule.window_of(now + 1)
+        self.most_charges(window)
+        return window
+
     def _acknowledgements(self, count: int, now: int) -> list[Answer]:
         # All at once: every call of the system gives other threads the interpreter.
         random = secrets.token_hex(RECEIPT_BYTES * count)
         receipts = [random[at : at + 2 * RECEIPT_BYTES] for at in range(0, len(random), 2 * RECEIPT_BYTES)]
-        is_off = self.protection.policy is Policy.OFF
-        status, at = (Status.PUBLISHED, None) if is_off else (Status.TAKEN, self.starts_at(now + 1))
-        return [Answer(status, receipt, at) for receipt in receipts]
+        return [Answer(Status.TAKEN, receipt, self.starts_at(now + 1)) for receipt in receipts]
 
     def introduce(self, reports: Sequence[Report]) -> int:
         """Take the places of people of whom nothing is held yet, in one transaction; return of how many.
@@ -337,12 +288,9 @@ class Publisher:
         which no report is compared: it is published whatever is reported, and the first place reported is drawn anew.
         """
         now = self.epoch
-        window = self.protection.schedule.window_of(now + 1)
-        if self._check_window is not None:
-            self._check_window(window)
-        _ = self.most_charges(window)
+        window = self._prepared_window(now)
         first = {report.person: report for report in reversed(reports)}
-        noise = PlaceNoise(self._noises(window)[0].begins, secrets.token_bytes(KEY_BYTES))
+        key = secrets.token_bytes(KEY_BYTES)
         with self._store.writing(self._computing) as writing:
             stays = [
                 Stay(person, held, now, window)
@@ -351,17 +299,15 @@ class Publisher:
             ]
             for stay in stays:
                 stay.receipt = secrets.token_hex(RECEIPT_BYTES)
-                self._introduce(stay, first[stay.person], noise)
+                self._introduce(stay, first[stay.person], key)
             self._keep(stays, writing, now + 1, keep_standings=False)
         return len(stays)
 
-    def _introduce(self, stay: Stay, report: Report, noise: PlaceNoise) -> None:
-        if self.protection.policy is not Policy.PLACE:
-            self._observe(stay, report)
-        elif stay.held.charged < self._charges_of(report.person, stay.window):
+    def _introduce(self, stay: Stay, report: Report, key: bytes) -> None:
+        if stay.held.charged < self._charges_of(report.person, stay.window):
             cell = self._grid.cells_near(report.x_m, report.y_m)[0]
             tag = introduced_tag(self._keys.tokens, report.person)
-            stay.draw(Wanted(report.person, *self._grid.centre_of(cell), cell=cell, tag=tag, noise=noise))
+            stay.draw(Wanted(report.person, *self._grid.centre_of(cell), cell, tag, key))
 
     def _answer(self, stay: Stay | None, report: Report, kept: Answer) -> Answer:
         """Take a report, unless there is no such person or it breaks the chain of their reports."""
@@ -373,28 +319,16 @@ class Publisher:
         return kept
 
     def _observe(self, stay: Stay, report: Report) -> None:
-        if self.protection.policy is not Policy.PLACE:
-            stay.pending = Wanted(report.person, report.x_m, report.y_m)
-            stay.wanted = [stay.pending]
-            return
         cells = self._grid.cells_near(report.x_m, report.y_m)
-        noises, grid = self._noises(stay.window), self._grid.identity
-        by_noise = [place_tags(noise.key, report.person, cells, noise.begins, grid) for noise in noises]
-        places = {
-            tags[number]: (noise, cell)
-            for number, cell in enumerate(cells)
-            for noise, tags in zip(noises, by_noise, strict=True)
-        }
-        tags = list(places)
+        tags = place_tags(self._key, report.person, cells, self._grid.identity)
         tag = stay.observe(
-            tags[: len(noises)],
-            tags[len(noises) :],
+            tags,
             introduced=introduced_tag(self._keys.tokens, report.person),
             dwell_epochs=self.protection.dwell_epochs,
             most_charges=self._charges_of(report.person, stay.window),
         )
-        noise, cell = places[tag or tags[0]]
-        drawn = Wanted(report.person, *self._grid.centre_of(cell), cell=cell, tag=tag or tags[0], noise=noise)
+        row = 0 if tag is None else tags.index(tag)
+        drawn = Wanted(report.person, *self._grid.centre_of(cells[row]), cells[row], tags[row], self._key)
         if tag is None:
             # Drawn and dropped: how long an answer takes must not tell whether a place is new.
             stay.decoys.append(drawn)
@@ -413,16 +347,12 @@ class Publisher:
             # Drawn before all that these reports draw.
             unpublished += stay.cancelled
             for wanted in stay.wanted:
-                location = stay.location(next(drawn), wanted.tag or secrets.token_bytes(TAG_BYTES))
+                location = stay.location(next(drawn), wanted.tag)
                 (waiting if wanted is stay.pending else unpublished).append(location)
             if isinstance(stay.pending, NoisyLocation) and stay.pending is not stay.held.pending:
                 waiting.append(stay.pending)
-        if self.protection.policy is Policy.OFF:
-            writing.publish_now(waiting, epoch - 1)
-        else:
-            writing.put_pending(waiting, epoch)
-        if self.protection.policy is Policy.PLACE:
-            writing.charge(unpublished)
+        writing.put_pending(waiting, epoch)
+        writing.charge(unpublished)
         writing.drop_pending([stay.person for stay in stays if stay.held.pending and stay.pending is None])
         if keep_standings:
             writing.put_standings({stay.person: stay.standing for stay in stays})
@@ -459,12 +389,7 @@ class Publisher:
         done = last is None or last < epoch
         if done:
             window = self.protection.schedule.window_of(epoch)
-            # What was charged before the noise began is not known again; with fresh noise nothing is.
-            began = self._noise_began(window) if self.protection.policy is Policy.PLACE else window - 1
-            oldest = min([began, *self._windows_of_before(began)])
-            done = self._store.publish(
-                epoch, window=window, oldest_window=min(oldest, window - 1), computing=self._computing
-            )
+            done = self._store.publish(epoch, window=window, computing=self._computing)
         # Somebody else may have done it; either way it is done.
         self._published_epoch = epoch
         return done
@@ -558,20 +483,20 @@ class Stay:
         return fits
 
     def observe(
-        self, own: Sequence[bytes], near: Sequence[bytes], *, introduced: bytes, dwell_epochs: int, most_charges: int
+        self, tags: Sequence[bytes], *, introduced: bytes, dwell_epochs: int, most_charges: int
     ) -> bytes | None:
         """Take a report; return the tag of a place to draw.
 
         Parameters
         ----------
-        own, near : sequence of bytes
-            Tags of the cell that the report lies in, of the newest noise first, and of cells that reach as far as here.
+        tags : sequence of bytes
+            Of the cell that the report lies in, and then of the others that reach as far as here.
         introduced : bytes
             The tag of a place that an import brought in. While that waits, reports neither cancel it nor draw another.
         dwell_epochs, most_charges : int
             In how many epochs a place must be reported, and how many new ones are drawn in a window.
         """
-        held, tags = self.held, (*own, *near)
+        held = self.held
         # Who was last in a cell that reaches as far as here is still in it; so borders do not flicker.
         if held.published is not None and held.published.tag in tags:
             self._candidate = None
@@ -584,8 +509,7 @@ class Stay:
             self._cancel()
         if self._candidate not in tags:
             # A known cell beside this one does not count: whoever guesses would test several cells at once.
-            self._candidate, self._seen = next((tag for tag in own if tag in held.known), own[0]), 0
-            self._candidate_epoch = self._now - 1
+            self._candidate, self._seen, self._candidate_epoch = tags[0], 0, self._now - 1
         tag = self._candidate
         if self._candidate_epoch < self._now:
             self._candidate_epoch, self._seen = self._now, self._seen + 1
@@ -598,11 +522,8 @@ class Stay:
     @property
     def earlier_points(self) -> list[Point]:
         """The noisy places that the person has, or had, in the order in which they were first drawn."""
-        # What is published and not known any more was drawn before all that is known; what waits is the newest.
-        held, known = self.held, self.held.known
-        former = [held.published] if held.published is not None and held.published.tag not in known else []
-        newest = [held.pending] if held.pending is not None else []
-        return [_point(one) for one in former] + list(known.values()) + [_point(one) for one in newest]
+        pending = self.held.pending
+        return [*self.held.known.values(), *([] if pending is None else [_point(pending)])]
 
     def location(self, point: Point, tag: bytes) -> NoisyLocation:
         """Return a noisy place as it is kept."""

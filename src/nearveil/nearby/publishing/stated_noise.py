@@ -18,7 +18,7 @@ from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points, cells_from_published
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.nearby.publishing.protection import Policy, Protection
+from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.stores.base import STEP_M, Store
 from nearveil.nearby.stores.published import reading_published
 from nearveil.region import Region
@@ -35,8 +35,6 @@ class StatedNoise:
     ----------
     region : Region
         What the places are counted in.
-    policy : Policy
-        What happens to repeated reports.
     noise_m : float or None
         Mean length of the planar Laplace noise of a published place; None if people are hidden among people.
     since_epoch : int
@@ -44,7 +42,6 @@ class StatedNoise:
     """
 
     region: Region
-    policy: Policy
     noise_m: float | None
     since_epoch: int = 0
 
@@ -54,15 +51,13 @@ class StatedNoise:
         noise, region = protection.noise, protection.region
         return cls(
             region=Region(region.south, region.west, region.north, region.east),
-            policy=protection.policy,
             noise_m=None if isinstance(noise, HideAmong) else noise.noise_m,
         )
 
     def to_json(self) -> str:
         """Write it as the store keeps it."""
         edges = [self.region.south, self.region.west, self.region.north, self.region.east]
-        document = {"region": edges, "policy": str(self.policy), "noise_m": self.noise_m}
-        return json.dumps({**document, "since_epoch": self.since_epoch})
+        return json.dumps({"region": edges, "noise_m": self.noise_m, "since_epoch": self.since_epoch})
 
 
 def stated_noise(kept: str) -> StatedNoise:
@@ -72,7 +67,6 @@ def stated_noise(kept: str) -> StatedNoise:
         length_m, (south, west, north, east) = document["noise_m"], document["region"]
         return StatedNoise(
             region=Region(float(south), float(west), float(north), float(east)),
-            policy=Policy(document["policy"]),
             noise_m=None if length_m is None else float(length_m),
             since_epoch=int(document["since_epoch"]),
         )
@@ -101,9 +95,6 @@ def state_noise(store: Store, protection: Protection) -> None:
 # Cells from what a store has published.
 
 
-_TRUE_PLACES = "without protection the store holds true places, and cells from them are not free"
-
-
 def cells_from_store(store: Store, protection: Protection, plan: CellPlan | None = None) -> Cells:
     """Make cells from the places that a store has published. They are noisy already, so that costs nobody anything.
 
@@ -116,8 +107,6 @@ def cells_from_store(store: Store, protection: Protection, plan: CellPlan | None
     plan : CellPlan, optional
         How cells are to be made.
     """
-    if protection.policy is Policy.OFF:
-        raise UsageError(_TRUE_PLACES)
     region = protection.region
     places = _places([batch.steps for batch in store.published()], region)
     if isinstance(protection.noise, HideAmong):
@@ -140,13 +129,8 @@ def cells_from_published_store(address: str, plan: CellPlan | None = None, *, re
     with reading_published(address) as reader:
         kept = reader.setting(STATED_SETTING)
         if kept is None:
-            raise DataError(
-                "the store does not state the noise of its published places; start its service once with this version, "
-                "or export the places and give --published with --published-within"
-            )
+            raise DataError("the store does not state the noise of its published places; start its service once")
         stated = stated_noise(kept)
-        if stated.policy is Policy.OFF:
-            raise UsageError(_TRUE_PLACES)
         if stated.noise_m is None:
             raise UsageError(
                 "the store's places are published with hide-among and state no planar noise to take out again; make "

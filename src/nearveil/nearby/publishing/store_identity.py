@@ -12,21 +12,20 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from nearveil.errors import UsageError
-from nearveil.nearby.publishing.keys import Keys, keyed_bytes, schedule_as_written
+from nearveil.nearby.publishing.keys import SecretKeys, keyed_bytes, schedule_as_written
 from nearveil.nearby.publishing.protection import Protection, cells_digest
 from nearveil.nearby.publishing.stated_noise import state_noise
 from nearveil.nearby.stores.base import Store
 from nearveil.region import NAMED_REGIONS
 
 IDENTITY_SETTING = "identity"
-FRAME_SETTING = "identity of region, policy and schedule"
+FRAME_SETTING = "identity of region and schedule"
 MADE_WITH_SETTING = "settings that the store was made with"
 REDRAWN_SETTING = "noise drawn anew in window"
-NOISE_SETTING = "identity of the noise of window"
+NOISE_SETTING = "identity of the noise"
 
 OTHER_NOISE = (
-    "the key of the noise is not the one that this store was used with in this window; start with the keys that it was "
-    "used with, or, if the newest key came too late, let it begin later ('nearveil keys postpone FILE --store ADDRESS')"
+    "the key of the noise is not the one that this store was used with; start with the keys that it was used with"
 )
 _REDRAWS = (
     "with that everybody's noise is drawn anew, which is a further release of every place and charged as a new place"
@@ -34,14 +33,6 @@ _REDRAWS = (
 _ANOTHER_KEY_FILE = (
     "this store was made with another key file, and with this one people's noise would change; start with that key "
     "file, or with another store"
-)
-# For stores that were last started by a version that kept no settings in words.
-_OTHER_PROTECTION = (
-    "this store was made with another key file, region, policy, noise, hide-among, cells, epoch or window, and "
-    "with these people's noise would change; start with those, or with another store"
-)
-_OTHER_STRENGTH = (
-    f"this store was made with another noise, hide-among or cells; {_REDRAWS}; start with those, or add --redraw-noise"
 )
 
 
@@ -58,7 +49,7 @@ class OtherStoreError(UsageError):
     Attributes
     ----------
     made_with : str
-        The options that differ, with the values that the store was made with; empty if they are not known.
+        The options that differ, with the values that the store was made with; empty if none does.
     """
 
     def __init__(self, message: str, *, made_with: str = "") -> None:
@@ -66,44 +57,43 @@ class OtherStoreError(UsageError):
         self.made_with = made_with
 
 
-def refuse_other_store(
-    store: KeptSettings, protection: Protection, keys: Keys, windows: Iterable[int], *, redraw: bool = False
-) -> None:
-    """Raise if a store was made with something else, or used in one of these windows with another key.
+def refuse_other_store(store: KeptSettings, protection: Protection, keys: SecretKeys, *, redraw: bool = False) -> None:
+    """Raise if a store was made with something else, or used with another key.
 
     Nothing is written. With ``redraw``, another noise, hide-among or other cells are accepted.
     """
     kept, has_frame = store.setting(IDENTITY_SETTING), _has_frame(store, protection, keys)
     if kept is not None and not (redraw and has_frame) and not hmac.compare_digest(kept, _identity(protection, keys)):
         raise _other_store(store, protection, has_frame=has_frame)
-    if any(noise_in_use(store, keys, window) is False for window in windows):
+    noise = store.setting(NOISE_SETTING)
+    if noise is not None and not hmac.compare_digest(noise, _noise_identity(keys)):
         raise OtherStoreError(OTHER_NOISE)
 
 
-def check_identity(store: Store, protection: Protection, keys: Keys, window: int) -> None:
-    """Remember what the noise of a window comes from; raise if the store remembers otherwise."""
-    refuse_other_store(store, protection, keys, [window])
+def check_identity(store: Store, protection: Protection, keys: SecretKeys) -> None:
+    """Remember what the noise comes from; raise if the store remembers otherwise."""
+    refuse_other_store(store, protection, keys)
     # Another process may be on the store, and faster.
-    identity, noise = _identity(protection, keys), _noise_identity(keys, window)
+    identity = _identity(protection, keys)
     if not hmac.compare_digest(store.settle(IDENTITY_SETTING, identity), identity):
         raise _other_store(store, protection, has_frame=False)
     store.settle(FRAME_SETTING, _frame(protection, keys))
-    if not hmac.compare_digest(store.settle(_noise_setting(window), noise), noise):
+    if not settle_noise(store, keys):
         raise OtherStoreError(OTHER_NOISE)
     _keep_settings(store, protection)
     state_noise(store, protection)
 
 
-def redraw_noise(store: Store, protection: Protection, keys: Keys, windows: Iterable[int]) -> bool:
+def redraw_noise(store: Store, protection: Protection, keys: SecretKeys, windows: Iterable[int]) -> bool:
     """Let a store go on with another noise, hide-among or other cells from now on; whether that is a change.
 
     Everybody's noise is drawn anew with their next report. The ledger charges that as a new place, in the budget of
     the window in which the former places were charged: the losses add up, and `was_redrawn` says so for these windows.
     """
-    kept, windows = store.setting(IDENTITY_SETTING), list(windows)
+    kept = store.setting(IDENTITY_SETTING)
     if kept is None or hmac.compare_digest(kept, _identity(protection, keys)):
         return False
-    refuse_other_store(store, protection, keys, windows, redraw=True)
+    refuse_other_store(store, protection, keys, redraw=True)
     # Before the change itself: what is said too early does no harm.
     for window in windows:
         store.keep_setting(f"{REDRAWN_SETTING} {window}", "yes")
@@ -117,49 +107,27 @@ def was_redrawn(store: KeptSettings, window: int) -> bool:
     return store.setting(f"{REDRAWN_SETTING} {window}") is not None
 
 
-def noise_in_use(store: KeptSettings, keys: Keys, window: int) -> bool | None:
-    """Whether the store was used in a window with the key that these keys have for it; None if it was not used then."""
-    settled = store.setting(_noise_setting(window))
-    return None if settled is None else hmac.compare_digest(settled, _noise_identity(keys, window))
+def settle_noise(store: Store, keys: SecretKeys) -> bool:
+    """Remember the key of the noise; whether it is the one that the store remembers."""
+    identity = _noise_identity(keys)
+    return hmac.compare_digest(store.settle(NOISE_SETTING, identity), identity)
 
 
-def settle_noise(store: Store, keys: Keys, window: int) -> bool:
-    """Remember the key of the noise that began with a window; whether it is the one that the store remembers."""
-    identity = _noise_identity(keys, window)
-    return hmac.compare_digest(store.settle(_noise_setting(window), identity), identity)
+def _noise_identity(keys: SecretKeys) -> str:
+    return _short_digest(keys.noise, "nearveil noise identity")
 
 
-def check_postponable(store: KeptSettings, keys: Keys, postponed: Keys, windows: Iterable[int]) -> None:
-    """Refuse to postpone a key unless the store was used in one of these windows with the key before it instead."""
-    windows = list(windows)
-    if any(noise_in_use(store, keys, window) for window in windows):
-        raise UsageError("the newest key is in use, so that no service missed it; nothing was changed")
-    if not any(noise_in_use(store, postponed, window) for window in windows):
-        raise UsageError(
-            "the store was not used with the key before the newest one in this window; nothing was changed, start the "
-            "service with this file, or name its store with --store"
-        )
-
-
-def _noise_setting(window: int) -> str:
-    return f"{NOISE_SETTING} {window}"
-
-
-def _noise_identity(keys: Keys, window: int) -> str:
-    return _short_digest(keys.noise_key(window), "nearveil noise identity", str(window))
-
-
-def _identity(protection: Protection, keys: Keys) -> str:
-    # Keyed, so that the setting tells nothing to a reader of the store; the tokens' key outlives rotations.
+def _identity(protection: Protection, keys: SecretKeys) -> str:
+    # Keyed, so that the setting tells nothing to a reader of the store.
     return _short_digest(keys.tokens, "nearveil store identity", *protection.fixed)
 
 
-def _has_frame(store: KeptSettings, protection: Protection, keys: Keys) -> bool:
+def _has_frame(store: KeptSettings, protection: Protection, keys: SecretKeys) -> bool:
     kept = store.setting(FRAME_SETTING)
     return kept is not None and hmac.compare_digest(kept, _frame(protection, keys))
 
 
-def _frame(protection: Protection, keys: Keys) -> str:
+def _frame(protection: Protection, keys: SecretKeys) -> str:
     return _short_digest(keys.tokens, "nearveil store frame", *protection.frame)
 
 
@@ -189,7 +157,6 @@ def settings_in_words(protection: Protection) -> dict[str, str]:
         strength = f"--hide-among {among.hide_among} and cells of SHA-256 {cells_digest(among.current_cells)[:12]}"
     return {
         "region": f"--region {name}",
-        "policy": f"--policy {protection.policy}",
         "strength": strength,
         "epoch": f"--epoch {epoch}",
         "window": f"--window {window}",
@@ -204,10 +171,8 @@ def _keep_settings(store: Store, protection: Protection) -> None:
 
 def _other_store(store: KeptSettings, protection: Protection, *, has_frame: bool) -> OtherStoreError:
     """Return the error that names the settings that differ, those of the store first."""
-    kept = store.setting(MADE_WITH_SETTING)
-    if kept is None:
-        return OtherStoreError(_OTHER_STRENGTH if has_frame else _OTHER_PROTECTION)
-    before: Mapping[str, str] = json.loads(kept)
+    # A process that is opening the store at this moment may not have kept it yet.
+    before: Mapping[str, str] = json.loads(store.setting(MADE_WITH_SETTING) or "{}")
     given = settings_in_words(protection)
     differing = [name for name in given if before.get(name) != given[name]]
     if not differing:

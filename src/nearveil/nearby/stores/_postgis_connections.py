@@ -15,13 +15,12 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-import numpy as np
 import psycopg
 from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
 
 from nearveil.nearby.stores._postgis_pool import LONG_S, Circuit, LimitedConnection, Pool
-from nearveil.nearby.stores.base import NoisyLocation, PublishedBatch, Reason, StoreError, is_id
+from nearveil.nearby.stores.base import Reason, StoreError, is_id
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 
@@ -409,11 +408,9 @@ def make_tables(connection: Connection) -> None:
 
 CHANNEL = "nearveil"
 SERVING_LOCK = 0x6E76_0003
-# A notification holds 8,000 bytes, and an id up to 512.
-_DRAWS_AT_ONCE = 10
 _LOOK_S = 0.2
 _AGAIN_S = 0.2
-_NOTIFY = "SELECT pg_notify(%s, payload) FROM unnest(%s::text[]) AS payload"
+_NOTIFY = "SELECT pg_notify(%s, %s)"
 
 _log = logging.getLogger(__name__)
 
@@ -428,34 +425,27 @@ class Announcer:
 
     def erased(self, session: Session, person: str) -> None:
         """Somebody is erased."""
-        self._tell(session, "erased", [person])
+        self._tell(session, "erased", person)
 
     def withdrawn(self, session: Session, person: str) -> None:
         """Somebody is off the map."""
-        self._tell(session, "withdrawn", [person])
+        self._tell(session, "withdrawn", person)
 
     def tagged(self, session: Session, person: str) -> None:
         """Somebody has other tags."""
-        self._tell(session, "tagged", [person])
+        self._tell(session, "tagged", person)
 
     def blocked(self, session: Session, person: str) -> None:
         """Somebody has blocked others than before."""
-        self._tell(session, "blocked", [person])
+        self._tell(session, "blocked", person)
 
     def epoch(self, session: Session, epoch: int) -> None:
         """An epoch is published."""
-        self._tell(session, "epoch", [epoch])
+        self._tell(session, "epoch", epoch)
 
-    def published_now(self, session: Session, locations: Sequence[NoisyLocation]) -> None:
-        """Places are published without waiting for an epoch, which only happens where protection is off."""
-        rows = [(location.person, location.x_steps, location.y_steps) for location in locations]
-        parts = [rows[begin : begin + _DRAWS_AT_ONCE] for begin in range(0, len(rows), _DRAWS_AT_ONCE)]
-        self._tell(session, "published_now", parts)
-
-    def _tell(self, session: Session, kind: str, contents: Sequence[Any]) -> None:
-        payloads = [json.dumps([self.sender, kind, content], ensure_ascii=False) for content in contents]
-        if payloads:
-            session.run(_NOTIFY, (CHANNEL, payloads))
+    def _tell(self, session: Session, kind: str, content: Any) -> None:
+        # A notification holds 8,000 bytes, and an id up to 512.
+        session.run(_NOTIFY, (CHANNEL, json.dumps([self.sender, kind, content], ensure_ascii=False)))
 
 
 class Follower:
@@ -541,9 +531,3 @@ class Follower:
         sender, kind, content = json.loads(notice.payload)
         if sender != self._sender and kind in self._handlers:
             self._handlers[kind](content)
-
-
-def as_batch(content: Sequence[tuple[str, int, int]]) -> PublishedBatch:
-    """Read people and places out of a notification."""
-    steps = np.array([row[1:] for row in content], dtype=np.int64).reshape(-1, 2)
-    return PublishedBatch([row[0] for row in content], steps)

@@ -505,7 +505,7 @@ def lock(path: Path) -> int:
             os.close(descriptor)
         if isinstance(error, BlockingIOError):
             raise StoreInUseError(
-                f"another process uses the store {path}; stop it first, or use PostGIS, which several may share"
+                f"another process uses the store {path}; stop it first, or use PostgreSQL, which several may share"
             ) from None
         raise _cannot(path, error) from None
     return descriptor

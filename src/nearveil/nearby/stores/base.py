@@ -70,7 +70,7 @@ class NoisyLocation:
     x_steps, y_steps : int
         The noisy place in steps of `STEP_M` metres east and north of the region's centre.
     tag : bytes
-        By what the ledger recognises the place that was drawn for: a keyed tag, or random bytes for a fresh location.
+        By what the ledger recognises the place that was drawn for: a keyed tag.
     window : int
         The window that the location counts in.
     receipt : str
@@ -86,10 +86,10 @@ class NoisyLocation:
 
 
 Point = tuple[int, int]
+"""A noisy place in steps of `STEP_M`."""
 
 Computing = Callable[[], AbstractContextManager[None]]
 """Returns a context in which a store works out what it writes."""
-"""A noisy place in steps of `STEP_M`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,9 +277,6 @@ class Writing(Protocol):
     def drop_pending(self, people: Sequence[str]) -> None:
         """Forget what waits."""
 
-    def publish_now(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
-        """Publish without waiting, and without charge: only where protection is off."""
-
 
 class Store(Protocol):
     """Published and pending locations, the ledger, keys and a few settings."""
@@ -292,7 +289,6 @@ class Store(Protocol):
         *,
         on_erased: Callable[[str], None],
         on_withdrawn: Callable[[str], None],
-        on_published_now: Callable[[PublishedBatch], None],
         on_epoch: Callable[[int], None],
         on_lost: Callable[[], None],
         on_tagged: Callable[[str], None] = lambda _: None,
@@ -385,24 +381,23 @@ class Store(Protocol):
         ``computing`` is entered for what this process works out itself, not while it waits for its turn or the disk.
         """
 
-    def publish(self, epoch: int, *, window: int, oldest_window: int, computing: Computing = nullcontext) -> bool:
+    def publish(self, epoch: int, *, window: int, computing: Computing = nullcontext) -> bool:
         """Publish what waits for this epoch or an earlier one; charge places not charged before.
 
         Some people at a time, so that reports do not wait long; the epoch counts as published after the last of them.
         If this fails in between, the next call goes on. ``window`` is the epoch's: what is kept of those erased in
-        windows before it goes. Places charged in windows before ``oldest_window`` are forgotten, their number stays.
-        ``computing`` is entered for each of the parts that this process works out itself. Returns whether this call
-        did it: an epoch is published once, however many processes try.
+        windows before it goes. ``computing`` is entered for each of the parts that this process works out itself.
+        Returns whether this call did it: an epoch is published once, however many processes try.
         """
 
     def last_epoch(self) -> int | None:
         """Return the newest epoch that was published."""
 
-    def set_back(self, epoch: int, *, oldest_window: int, dry_run: bool = False) -> Ahead:
+    def set_back(self, epoch: int, *, window: int, dry_run: bool = False) -> Ahead:
         """Let this be the newest epoch, for a store that was used with a clock that was ahead; return what was ahead.
 
-        What waits for later epochs is published in the next one. Published places and charges stay. Only for a store
-        that nobody else uses: raises if a service does. A ``dry_run`` changes nothing.
+        ``window`` is the epoch's. What waits for later epochs is published in the next one. Published places and
+        charges stay. Only for a store that nobody else uses: raises if a service does. A ``dry_run`` changes nothing.
         """
 
     def published(self, *, since_epoch: int | None = None) -> Iterator[PublishedBatch]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from nearveil.nearby.stores._postgis_connections import (
     Database,
     Follower,
     Session,
-    as_batch,
     lock_people,
     share_epoch_lock,
 )
@@ -286,22 +285,11 @@ _SET_BACK = (
     "UPDATE standings SET candidate_epoch = least(candidate_epoch, %(epoch)s), epoch = least(epoch, %(epoch)s)",
 )
 
-_FORGET = """
-    DELETE FROM known_places WHERE ctid = ANY(ARRAY(
-        SELECT ctid FROM known_places WHERE in_window < %s LIMIT %s FOR UPDATE SKIP LOCKED
-    ))"""
-FORGET_AT_ONCE = 50_000
-
 
 def publish_some(session: Session, people: Sequence[int], epoch: int) -> None:
     """Publish and charge what waits for an epoch of people with these numbers."""
     for step in _STEPS:
         session.run(step, {"people": list(people), "epoch": epoch})
-
-
-def forget_some(session: Session, oldest_window: int) -> bool:
-    """Forget some of the places of windows gone by; whether there may be more."""
-    return session.run(_FORGET, (oldest_window, FORGET_AT_ONCE)) == FORGET_AT_ONCE
 
 
 # One transaction in PostgreSQL that takes reports.
@@ -324,14 +312,12 @@ _HELD = """
 _KNOWN_PLACES = """
     SELECT person, tag, in_window, x_steps, y_steps FROM known_places WHERE person = ANY(%s)
     ORDER BY draw_number"""
-_PUT = """
-    INSERT INTO DRAWS (person, x_steps, y_steps, tag, in_window, receipt, epoch)
+_PUT_PENDING = """
+    INSERT INTO pending (person, x_steps, y_steps, tag, in_window, receipt, epoch)
     SELECT *, %s::bigint FROM unnest(%s::bigint[], %s::int[], %s::int[], %s::bytea[], %s::bigint[], %s::text[])
     ON CONFLICT (person) DO UPDATE SET
         x_steps = excluded.x_steps, y_steps = excluded.y_steps, tag = excluded.tag,
         in_window = excluded.in_window, receipt = excluded.receipt, epoch = excluded.epoch"""
-_PUT_PENDING = _PUT.replace("DRAWS", "pending")
-_PUT_PUBLISHED = _PUT.replace("DRAWS", "published")
 _DROP = "DELETE FROM pending WHERE person = ANY(%s)"
 _CHARGE = """
     WITH new AS (
@@ -379,7 +365,12 @@ class PostgisWriting:
 
     def put_pending(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
         """Let locations wait, each in place of what waited before."""
-        self._put(_PUT_PENDING, locations, epoch)
+        # Of several locations of one person the last counts; PostgreSQL refuses to change a row twice in a statement.
+        last = {location.person: location for location in locations}
+        numbers = self._known(list(last))
+        kept = [location for person, location in last.items() if person in numbers]
+        if kept:
+            self._session.run(_PUT_PENDING, (epoch, *self._columns(kept, numbers)))
 
     def charge(self, locations: Sequence[NoisyLocation]) -> None:
         """Charge places that will not be published."""
@@ -408,21 +399,6 @@ class PostgisWriting:
         """Forget what waits."""
         if people:
             self._session.run(_DROP, (list(self._known(people).values()),))
-
-    def publish_now(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
-        """Publish without waiting and without charge."""
-        kept = self._put(_PUT_PUBLISHED, locations, epoch)
-        self.drop_pending([location.person for location in kept])
-        self._announcer.published_now(self._session, kept)
-
-    def _put(self, statement: str, locations: Sequence[NoisyLocation], epoch: int) -> list[NoisyLocation]:
-        # Of several locations of one person the last counts; PostgreSQL refuses to change a row twice in a statement.
-        last = {location.person: location for location in locations}
-        numbers = self._known(list(last))
-        kept = [location for person, location in last.items() if person in numbers]
-        if kept:
-            self._session.run(statement, (epoch, *self._columns(kept, numbers)))
-        return kept
 
     def _columns(self, kept: Sequence[NoisyLocation], numbers: Mapping[str, int]) -> list[list[Any]]:
         return [
@@ -513,7 +489,6 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         *,
         on_erased: Callable[[str], None],
         on_withdrawn: Callable[[str], None],
-        on_published_now: Callable[[PublishedBatch], None],
         on_epoch: Callable[[int], None],
         on_lost: Callable[[], None],
         on_tagged: Callable[[str], None] = lambda _: None,
@@ -526,7 +501,6 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         handlers: dict[str, Callable[[Any], None]] = {
             "erased": on_erased,
             "withdrawn": on_withdrawn,
-            "published_now": lambda content: on_published_now(as_batch(content)),
             "epoch": on_epoch,
             "tagged": on_tagged,
             "blocked": on_blocked,
@@ -544,8 +518,8 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         with self._database.transaction() as session:
             yield PostgisWriting(session, self._announcer)
 
-    def publish(self, epoch: int, *, window: int, oldest_window: int, computing: Computing = nullcontext) -> bool:
-        """Publish what waits, charge it, and forget the places of windows gone by; whether this call did it."""
+    def publish(self, epoch: int, *, window: int, computing: Computing = nullcontext) -> bool:
+        """Publish what waits and charge it; whether this call did it."""
         del computing  # the database does it elsewhere
         while True:
             with self._database.transaction(long=True) as session:
@@ -560,19 +534,9 @@ class PostgisStore(PostgisPeople, PostgisSettings):
                     session.run("INSERT INTO epochs (epoch) VALUES (%s)", (epoch,))
                     session.run("DELETE FROM erased WHERE in_window < %s", (window,))
                     self._announcer.epoch(session, epoch)
-                    break
+                    return True
             # Those who report ask for the lock every so often.
             time.sleep(2 * LOCK_PAUSE_S)
-        # It is published, whatever becomes of the rest, which the next epoch does again.
-        with suppress(StoreError):
-            self._forget(oldest_window)
-        return True
-
-    def _forget(self, oldest_window: int) -> None:
-        more = True
-        while more:
-            with self._database.transaction(long=True) as session:
-                more = forget_some(session, oldest_window)
 
     def last_epoch(self) -> int | None:
         """Return the newest epoch that was published."""
@@ -580,9 +544,9 @@ class PostgisStore(PostgisPeople, PostgisSettings):
             row = session.one("SELECT max(epoch) FROM epochs")
         return row[0] if row else None
 
-    def set_back(self, epoch: int, *, oldest_window: int, dry_run: bool = False) -> Ahead:
+    def set_back(self, epoch: int, *, window: int, dry_run: bool = False) -> Ahead:
         """Let this be the newest epoch; return what was ahead. Refused while a service is on the database."""
-        del oldest_window  # windows gone by are forgotten at every epoch
+        del window  # nothing here is done once in a window
         with self._database.transaction(long=True) as session:
             if session.one("SELECT pg_try_advisory_xact_lock(%s)", (SERVING_LOCK,)) != (True,):
                 raise StoreError("a service uses the database; stop all services on it first", reason="busy")

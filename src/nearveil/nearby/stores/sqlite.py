@@ -278,12 +278,6 @@ _SET_BACK = (
     "UPDATE standings SET candidate_epoch = min(candidate_epoch, :epoch), epoch = min(epoch, :epoch)",
 )
 
-_FORGET = """
-    DELETE FROM known_places WHERE (person, tag) IN (
-        SELECT person, tag FROM known_places WHERE in_window < ? LIMIT ?
-    )"""
-FORGET_AT_ONCE = 50_000
-
 
 def is_published(connection: Connection, epoch: int) -> bool:
     """Return whether this epoch or a later one was published."""
@@ -300,11 +294,6 @@ def publish_some(connection: Connection, people: Iterable[int], epoch: int) -> N
     """Publish and charge what waits for an epoch of people with these numbers."""
     for step in _STEPS:
         connection.run(step, {"people": json.dumps(list(people)), "epoch": epoch})
-
-
-def forget_some(connection: Connection, oldest_window: int) -> bool:
-    """Forget some of the places of windows gone by; whether there may be more."""
-    return connection.count_changed(_FORGET, (oldest_window, FORGET_AT_ONCE)) == FORGET_AT_ONCE
 
 
 # One transaction of the embedded store.
@@ -334,8 +323,8 @@ _HELD = """
     LEFT JOIN standings ON standings.person = people.number"""
 
 # Tags come as one run of bytes, of which each location knows its part: JSON has no bytes.
-_PUT = """
-    INSERT INTO DRAWS (person, x_steps, y_steps, tag, in_window, receipt, epoch)
+_PUT_PENDING = """
+    INSERT INTO pending (person, x_steps, y_steps, tag, in_window, receipt, epoch)
     SELECT
         json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
         substr(:tags, json_extract(value, '$[3]'), json_extract(value, '$[4]')),
@@ -344,8 +333,6 @@ _PUT = """
     ON CONFLICT (person) DO UPDATE SET
         x_steps = excluded.x_steps, y_steps = excluded.y_steps, tag = excluded.tag,
         in_window = excluded.in_window, receipt = excluded.receipt, epoch = excluded.epoch"""
-_PUT_PENDING = _PUT.replace("DRAWS", "pending")
-_PUT_PUBLISHED = _PUT.replace("DRAWS", "published")
 
 _DROP = "DELETE FROM pending WHERE person IN (SELECT value FROM json_each(?))"
 _PLACES = """(
@@ -400,7 +387,8 @@ class SqliteWriting:
 
     def put_pending(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
         """Let locations wait, each in place of what waited before."""
-        self._put(_PUT_PENDING, locations, epoch)
+        if locations:
+            self._connection.run(_PUT_PENDING, {**self._rows(locations), "epoch": epoch})
 
     def charge(self, locations: Sequence[NoisyLocation]) -> None:
         """Charge places that will not be published."""
@@ -430,15 +418,6 @@ class SqliteWriting:
         """Forget what waits."""
         if people:
             self._connection.run(_DROP, (json.dumps(list(self._known(people).values())),))
-
-    def publish_now(self, locations: Sequence[NoisyLocation], epoch: int) -> None:
-        """Publish without waiting and without charge."""
-        self._put(_PUT_PUBLISHED, locations, epoch)
-        self.drop_pending([location.person for location in locations])
-
-    def _put(self, statement: str, locations: Sequence[NoisyLocation], epoch: int) -> None:
-        if locations:
-            self._connection.run(statement, {**self._rows(locations), "epoch": epoch})
 
     def _rows(self, locations: Sequence[NoisyLocation]) -> dict[str, Any]:
         numbers = self._known([location.person for location in locations])
@@ -558,7 +537,6 @@ class SqliteStore(SqlitePeople, SqliteTags, SqliteSettings):
         *,
         on_erased: Callable[[str], None],
         on_withdrawn: Callable[[str], None],
-        on_published_now: Callable[[PublishedBatch], None],
         on_epoch: Callable[[int], None],
         on_lost: Callable[[], None],
         on_tagged: Callable[[str], None] = lambda _: None,
@@ -578,8 +556,8 @@ class SqliteStore(SqlitePeople, SqliteTags, SqliteSettings):
         with self._connections.writing(computing) as connection:
             yield SqliteWriting(connection)
 
-    def publish(self, epoch: int, *, window: int, oldest_window: int, computing: Computing = nullcontext) -> bool:
-        """Publish what waits, charge it, and forget the places of windows gone by; whether this call did it."""
+    def publish(self, epoch: int, *, window: int, computing: Computing = nullcontext) -> bool:
+        """Publish what waits and charge it; whether this call did it."""
         is_done = False
         while not is_done:
             with self._connections.writing(computing) as connection:
@@ -593,24 +571,20 @@ class SqliteStore(SqlitePeople, SqliteTags, SqliteSettings):
                     connection.run("DELETE FROM erased WHERE in_window < ?", (window,))
         # It is published, whatever becomes of the rest, which the next epoch does again.
         if self._housekeeper is not None:
-            self._housekeeper.do(lambda: self._tidy(window, oldest_window))
+            self._housekeeper.do(lambda: self._tidy(window))
             return True
         with suppress(StoreError):
-            self._tidy(window, oldest_window)
+            self._tidy(window)
         return True
 
-    def _tidy(self, window: int, oldest_window: int) -> None:
+    def _tidy(self, window: int) -> None:
         self._connections.empty_log()
         rewritten = self.setting(_REWRITTEN_SETTING)
-        if rewritten is not None and int(rewritten) >= window - 1:
+        if rewritten is not None and int(rewritten) >= window:
             return
-        more = True
-        while more:
-            with self._connections.writing() as connection:
-                more = forget_some(connection, oldest_window)
         if rewritten is not None:
             self._connections.rewrite()
-        self.keep_setting(_REWRITTEN_SETTING, str(window - 1))
+        self.keep_setting(_REWRITTEN_SETTING, str(window))
 
     def last_epoch(self) -> int | None:
         """Return the newest epoch that was published."""
@@ -618,7 +592,7 @@ class SqliteStore(SqlitePeople, SqliteTags, SqliteSettings):
             row = connection.one("SELECT max(epoch) FROM epochs")
         return row[0] if row else None
 
-    def set_back(self, epoch: int, *, oldest_window: int, dry_run: bool = False) -> Ahead:
+    def set_back(self, epoch: int, *, window: int, dry_run: bool = False) -> Ahead:
         """Let this be the newest epoch; return what was ahead. Nobody else can be on the file."""
         with self._connections.writing() as connection:
             row = connection.one(_AHEAD, {"epoch": epoch}) or (None, None, 0, 0, 0)
@@ -626,8 +600,8 @@ class SqliteStore(SqlitePeople, SqliteTags, SqliteSettings):
                 for step in _SET_BACK:
                     connection.run(step, {"epoch": epoch})
         rewritten = self.setting(_REWRITTEN_SETTING)
-        if not dry_run and rewritten is not None and int(rewritten) > oldest_window:
-            self.keep_setting(_REWRITTEN_SETTING, str(oldest_window))
+        if not dry_run and rewritten is not None and int(rewritten) > window:
+            self.keep_setting(_REWRITTEN_SETTING, str(window))
         return Ahead(first_epoch=row[0], last_epoch=row[1], epochs=row[2], published=row[3], pending=row[4])
 
     def published(self, *, since_epoch: int | None = None) -> Iterator[PublishedBatch]:

@@ -283,7 +283,7 @@ def degrees(spots_m: FloatArray, region: Region) -> FloatArray:
     return np.column_stack([latitude, longitude])
 
 
-# Publish the city as the policy ``place`` does.
+# Publish the city as the service does.
 
 
 def snapped(places_m: FloatArray, noise_m: float) -> FloatArray:
@@ -295,7 +295,7 @@ def snapped(places_m: FloatArray, noise_m: float) -> FloatArray:
 
 
 def published_m(places_m: FloatArray, noise: PlanarLaplace | HideAmong, rng: np.random.Generator) -> FloatArray:
-    """Publish first reports as the policy ``place`` does: from the cell's centre, within the region's box."""
+    """Publish first reports as the service does: from the cell's centre, within the region's box."""
     if isinstance(noise, HideAmong):
         unit_m = noise.resolved_region.metres_per_unit
         words = rng.integers(0, 2**64, (len(places_m), 2), dtype=np.uint64)

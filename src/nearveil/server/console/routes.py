@@ -97,7 +97,6 @@ def map_of(service: Service) -> dict[str, Any]:
     tiles = service.settings.tile_address
     return {
         "number": len(service.index),
-        "protected": not service.is_unprotected,
         # In no order: in the same one each time, a row would be a person, who could be followed from epoch to epoch.
         "places": rng.permutation(np.asarray(places, dtype=np.float64).reshape(-1, 2)).round(_DECIMALS).tolist(),
         "region": {
@@ -253,7 +252,6 @@ def state_of(service: Service) -> dict[str, Any]:
     window = schedule.window_of(epoch)
     return {
         "now": service.clock(),
-        "policy": str(protection.policy),
         "noise_m": protection.noise_m,
         "hide_among": None if protection.among is None else protection.among.hide_among,
         "epoch": {
@@ -269,7 +267,7 @@ def state_of(service: Service) -> dict[str, Any]:
         "ledger": {
             "people": totals.people,
             "published": totals.published,
-            "budget_per_person": protection.most_charges,
+            "budget_per_person": protection.new_places,
         },
         "questions": _counted(service, _QUESTIONS),
         "guarantee": card_of(service.card()),
@@ -358,43 +356,32 @@ _HOPELESS = 0.999
 
 
 def card_of(guarantee: Guarantee) -> dict[str, Any]:
-    """Return the card: whether anything is protected, every statement, the notes, and the text that is printed."""
+    """Return the card: whether all of it holds, every statement, the notes, and the text that is printed."""
     statements = (guarantee, *guarantee.also)
     return {
-        "protected": all(_protects(statement) for statement in statements),
+        "holds": all(statement.holds for statement in statements),
         "statements": [_statement(statement) for statement in statements],
         "notes": [note for statement in statements for note in statement.notes],
         "text": guarantee.card(full=True),
     }
 
 
-def _protects(guarantee: Guarantee) -> bool:
-    """Whether a statement is true and says anything: with protection off, epsilon has no bound."""
-    return guarantee.holds and math.isfinite(guarantee.epsilon)
-
-
 def _statement(guarantee: Guarantee) -> dict[str, Any]:
-    endless = math.isinf(guarantee.epsilon)
     return {
         "title": guarantee.title,
-        "holds": _protects(guarantee),
+        "holds": guarantee.holds,
         "terms": [
             {"term": "What it means", "text": _sentence(guarantee.promise)},
             *([{"term": "Not covered", "text": _sentence(guarantee.not_covered)}] if guarantee.not_covered else []),
-            *([] if endless else [{"term": "Between what", "text": _sentence(guarantee.neighbours)}]),
+            {"term": "Between what", "text": _sentence(guarantee.neighbours)},
             {"term": "The number", "text": _number(guarantee)},
-            {
-                "term": "Why",
-                "text": _sentence(guarantee.because if endless else f"{guarantee.basis}: {guarantee.because}"),
-            },
+            {"term": "Why", "text": _sentence(f"{guarantee.basis}: {guarantee.because}")},
         ],
-        "by_distance": _by_distance(guarantee) if _protects(guarantee) else [],
+        "by_distance": _by_distance(guarantee) if guarantee.holds else [],
     }
 
 
 def _number(guarantee: Guarantee) -> str:
-    if math.isinf(guarantee.epsilon):
-        return "There is none: nothing bounds what can be learned."
     offset = f", and {round_up(guarantee.offset)} on top" if guarantee.offset else ""
     delta = f"; delta = {round_up(guarantee.delta)}" if guarantee.delta else ""
     return f"Epsilon = {round_up(guarantee.epsilon)} {guarantee.unit}{offset} ({guarantee.notion} notion){delta}."

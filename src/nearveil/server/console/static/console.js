@@ -77,14 +77,12 @@ async function why(refusal) {
 }
 
 function showState(state, map) {
-  const policy = { place: "noise per place", fresh: "fresh noise per epoch", off: "protection off" }[state.policy];
   if (map) {
-    $("about").textContent = `${title(map.region.name ?? "a region of its own")}, ${policy}`
-      + (state.policy === "off" ? ""
-        : state.hide_among === null ? `, noise of ${count(state.noise_m)} m` : `, hide among ${count(state.hide_among)} people`);
+    $("about").textContent = `${title(map.region.name ?? "a region of its own")}`
+      + (state.hide_among === null ? `, noise of ${count(state.noise_m)} m` : `, hide among ${count(state.hide_among)} people`);
   }
   showLedger(state);
-  showPromise(state.guarantee, state.policy);
+  showPromise(state.guarantee);
 }
 
 const title = (name) => name.split("-").map((word) => word[0].toUpperCase() + word.slice(1)).join(" ");

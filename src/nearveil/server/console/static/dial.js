@@ -32,8 +32,7 @@ export const strength = () => ({ [KINDS[kind].key]: chosen[kind] });
 
 export function showDial(prediction, state) {
   measured = { metres: prediction.points, people: prediction.among_points };
-  setting = state.policy === "off" ? null
-    : state.hide_among === null ? { kind: "metres", value: state.noise_m } : { kind: "people", value: state.hide_among };
+  setting = state.hide_among === null ? { kind: "metres", value: state.noise_m } : { kind: "people", value: state.hide_among };
   $("measured").textContent = `Measured on ${prediction.population}, not on the people of this service. ${prediction.protocol} `
     + "Between measured points the figures are interpolated.";
   showLegend($("dial-legend"), [["circle", "blue", "recall of 10"], ["square", "sky", "recall of 50"],
@@ -41,8 +40,8 @@ export function showDial(prediction, state) {
     ["filled", "vermilion", "attacker's mean error"]]);
   for (const slider of SLIDERS) $(slider).addEventListener("input", () => choose(KINDS[kind].values[$(slider).value]));
   for (const name of SWITCHES) $(name).addEventListener("change", (event) => turnTo(event.target.value));
-  if (setting) chosen[setting.kind] = nearest(KINDS[setting.kind].values, setting.value);
-  turnTo(setting?.kind ?? "metres");
+  chosen[setting.kind] = nearest(KINDS[setting.kind].values, setting.value);
+  turnTo(setting.kind);
   onTheme(draw);
   new ResizeObserver(draw).observe($("dial-plot"));
 }

@@ -8,8 +8,7 @@ export function showLedger(found) {
   state = found;
   // The service's clock counts, whatever this machine's says.
   ahead = found.now - Date.now() / 1000;
-  const { ledger, policy } = state;
-  const off = policy === "off";
+  const { ledger } = state;
   const tile = (term, number, note) => make("div", {}, make("dt", { textContent: term }),
     make("dd", { textContent: number }), make("dd", { className: "note", textContent: note }));
   const countdown = make("span", { id: "countdown" });
@@ -17,8 +16,7 @@ export function showLedger(found) {
   $("tiles").replaceChildren(
     tile("People", count(ledger.people), "known to the service"),
     tile("Published", count(ledger.published), "on the map now"),
-    tile("New places", off ? "–" : count(ledger.budget_per_person),
-      off ? "nothing is charged" : "of a person in a window, at most"),
+    tile("New places", count(ledger.budget_per_person), "of a person in a window, at most"),
     tile("Questions", count(state.questions), "since this process started"),
     make("div", {}, make("dt", { textContent: "Next epoch in" }), make("dd", {}, countdown),
       make("dd", { className: "note", textContent: `epoch ${count(state.epoch.number)} ends` })));

@@ -13,9 +13,6 @@ const LOOKS = {
 let curves = [];
 
 export function showMonths(year) {
-  $("months").hidden = year === null;
-  document.querySelector("nav a[href='#months']").hidden = year === null;
-  if (year === null) return;
   // Commuters are found by those who know where people work; for the others, who stays at home is the worse case.
   curves = year.curves.filter(({ person, attacker }) => (person === "commutes") === (attacker === "home and work"));
   $("months-figures").hidden = !curves.length;

@@ -11,9 +11,7 @@ export function showPeople(found) {
   about = found;
   const shown = about.places.length;
   const all = about.number === shown ? "All" : `A sample of ${count(shown)} of`;
-  const whose = about.protected ? "No true place is on this map, and none is kept."
-    : "Protection is off: these are the places as they were reported.";
-  $("map-text").textContent = about.number ? `${all} ${count(about.number)} people, where they are published. ${whose}`
+  $("map-text").textContent = about.number ? `${all} ${count(about.number)} people, where they are published. No true place is on this map, and none is kept.`
     : "Nobody is published yet. Reports appear here after the next epoch boundary.";
   showLegend($("people-legend"), [["dot", "vermilion", "a published place"], ["outline", "soft", "edge of the region"]]);
   if (ground) ground.draw();

@@ -48,11 +48,10 @@ function show(person) {
     ["Created", new Date(person.created).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" })],
     ["On the map", published === null ? "No. Nothing is published of this person."
       : `Yes, ${side(published.x_m, ["east", "west"])} and ${side(published.y_m, ["north", "south"])} of the middle of the region. `
-        + (state.policy === "off" ? "Protection is off: this is the place as it was reported." : "Noise is in it, as in every answer.")],
+        + "Noise is in it, as in every answer."],
     ["Tags", tags.length ? tags.join(", ") : "none"],
     ["Has blocked", !blocked.length ? "nobody" : blocked.length === 1 ? "1 person" : `${count(blocked.length)} people`],
-    ["Ledger", state.policy === "off" ? "Protection is off: nothing is charged."
-      : `At most ${count(state.ledger.budget_per_person)} new places in a window, as for everybody.`],
+    ["Ledger", `At most ${count(state.ledger.budget_per_person)} new places in a window, as for everybody.`],
   ]));
 }
 

@@ -2,11 +2,9 @@
 
 import { $, make } from "./dom.js";
 
-export function showPromise(card, policy) {
-  $("loud").hidden = card.protected;
-  const text = policy === "off"
-    ? "Protection is off. Anyone can find anybody within metres by a few questions. Run this with made-up people only."
-    : "A claim on the guarantee card does not hold. Read it below before anybody relies on this service.";
+export function showPromise(card) {
+  $("loud").hidden = card.holds;
+  const text = "A claim on the guarantee card does not hold. Read it below before anybody relies on this service.";
   // Written only when it changes, so that it is read aloud once.
   if ($("loud").textContent !== text) $("loud").textContent = text;
   $("statements").replaceChildren(...card.statements.map(statement));
