@@ -1,6 +1,7 @@
 """Every route, called as clients call it, on a real store."""
 
 import asyncio
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -237,6 +238,28 @@ def test_ten_are_returned_if_nobody_says_how_many() -> None:
             place.report(person)
         place.next_epoch()
         assert len(place.call("POST", "/v1/nearby", json=HERE).json()["ids"]) == 10
+
+
+@pytest.mark.parametrize("lane", ["usual", "fast"])
+@pytest.mark.parametrize("paged", [False, True])
+def test_an_id_that_json_has_to_escape_is_an_id_and_nothing_else(lane: str, paged: bool) -> None:
+    """`Nearby` adds people with any printable id, and a service may be run on its store."""
+    people = ['x"],"next":"evil', "back\\slash", "\u00fc\U0001f600"]
+    with running() as place:
+        place.service.publisher.add_people(people)
+        for person in people:
+            place.service.publisher.report(person, *HERE.values())
+        place.next_epoch()
+        question = {**HERE, "k": 10, "paged": paged}
+        if lane == "usual":
+            answer = place.call("POST", "/v1/nearby", json=question).json()
+        else:
+            caller = place.service.access.identify(f"Bearer {place.key}")
+            status, _, body = place.app.answer_now(caller, [], json.dumps(question).encode())
+            assert status == 200
+            answer = json.loads(body)
+        assert sorted(answer.pop("ids")) == sorted(people)
+        assert answer == ({"next": None} if paged else {})
 
 
 def test_an_answer_holds_ids_and_nothing_else(place: Running) -> None:

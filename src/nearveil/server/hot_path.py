@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from nearveil.errors import DataError
 from nearveil.nearby.index import Filter
@@ -201,15 +202,15 @@ class HotRoutes:
     def _found(
         self, ids: list[str], started: float, question: Question, asker: str | None, caller: Caller, epoch: int
     ) -> bytes:
-        # Ids have no character that JSON would escape, and cursors neither.
-        answer = '{"ids":["' + '","'.join(ids) + '"]' if ids else '{"ids":[]'
+        answer: dict[str, Any] = {"ids": ids}
         if question.paged or question.after is not None:
             # A page that is not full is the last one.
             is_last = len(ids) < question.k
-            cursor = None if is_last else self._service.cursors.write(ids[-1], question, caller, asker, epoch)
-            answer += ',"next":null' if cursor is None else f',"next":"{cursor}"'
+            answer["next"] = None if is_last else self._service.cursors.write(ids[-1], question, caller, asker, epoch)
+        # Stores take ids that JSON has to escape; `Nearby` may have added them.
+        encoded = to_json(answer)
         self._service.metrics.question(time.perf_counter() - started)
-        return (answer + "}").encode()
+        return encoded
 
     def _epoch(self) -> int:
         """Return the epoch that is answered from."""
@@ -344,5 +345,5 @@ def _asker(caller: Caller, question: Question) -> str | None:
 
 def _report_taken(answer: Answer) -> bytes:
     """Return the answer to a report, which is the same wherever the person is or was."""
-    text = f'{{"status":"{answer.status.value}","receipt":"{answer.receipt}","publishes_at":{answer.publishes_at!r}}}'
-    return text.ljust(_ANSWER_BYTES).encode()
+    told = {"status": answer.status, "receipt": answer.receipt, "publishes_at": answer.publishes_at}
+    return to_json(told).ljust(_ANSWER_BYTES)
