@@ -1,5 +1,6 @@
 """Every change is in the audit log before it is done, without an id or a secret; what cannot be logged is not done."""
 
+import asyncio
 import fcntl
 import io
 import json
@@ -8,7 +9,7 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from nearveil.errors import OutputError
 from nearveil.nearby.publishing.keys import new_keys, write_keys
 from nearveil.nearby.stores.base import StoreError
 from nearveil.server.audit_log import PEOPLE_PER_LINE, AuditLog, audit_id
+from nearveil.server.auth import Caller
 from nearveil.server.logs import set_up_logs
 from nearveil.server.scopes import ROUTES
 from tests.cli.key_commands import run
@@ -203,6 +205,52 @@ def test_what_fails_is_said_to_have_failed(here: Running, path: Path, monkeypatc
 
     monkeypatch.setattr(here.service.store, "erase", broken)
     assert here.call("DELETE", "/v1/people/ann").status_code == 503
+    assert [line.get("result") for line in entries(path)] == [None, "failed"]
+
+
+def test_a_slow_disk_lets_others_be_answered(here: Running, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line that says what became of an entry waits for the file's lock and for the disk: not in the event loop."""
+    begun, allowed = threading.Event(), threading.Event()
+    write = here.service.audit_log._write
+
+    def slow(lines: Sequence[dict[str, Any]]) -> None:
+        if "result" in lines[0]:
+            begun.set()
+            assert allowed.wait(60)
+        write(lines)
+
+    monkeypatch.setattr(here.service.audit_log, "_write", slow)
+    headers = {"Authorization": f"Bearer {here.key}"}
+
+    async def scene() -> tuple[int, int]:
+        missing = asyncio.create_task(here._send("GET", "/v1/people/nobody", headers, {}))
+        assert await asyncio.to_thread(begun.wait, 60)
+        meanwhile = await here._send("GET", "/healthz", headers, {})
+        still_waits = not missing.done()
+        allowed.set()
+        assert still_waits
+        return meanwhile.status_code, (await missing).status_code
+
+    assert asyncio.run(scene()) == (200, 404)
+    assert [line.get("result") for line in entries(path)] == [None, "not done"]
+
+
+def test_what_a_client_that_left_has_cancelled_is_in_the_log(path: Path) -> None:
+    log, begun = AuditLog(KEYS.tokens, path), asyncio.Event()
+
+    async def scene() -> None:
+        async def act() -> None:
+            async with log.recorded(Caller("platform", "tests"), "erase a person", people=["ann"]):
+                begun.set()
+                await asyncio.Event().wait()
+
+        acting = asyncio.create_task(act())
+        await begun.wait()
+        acting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await acting
+
+    asyncio.run(scene())
     assert [line.get("result") for line in entries(path)] == [None, "failed"]
 
 

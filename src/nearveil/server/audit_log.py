@@ -105,13 +105,23 @@ class AuditLog:
         try:
             yield
         except BaseException as error:
-            result = "not done" if isinstance(error, Problem) else "failed"
-            # On this thread: a task that is cancelled cannot wait. An entry that claims too much does no harm.
-            try:
-                self._write([{"entry": entry, "action": action, "result": result}])
-            except (OSError, ValueError) as failure:
-                log_exception("audit log not written", failure)
+            result = {
+                "entry": entry,
+                "action": action,
+                "result": "not done" if isinstance(error, Problem) else "failed",
+            }
+            written = asyncio.get_running_loop().run_in_executor(None, self._write_result, result)
+            if isinstance(error, Exception):
+                # A task that is cancelled cannot wait; the line is written all the same.
+                await asyncio.shield(written)
             raise
+
+    def _write_result(self, line: dict[str, Any]) -> None:
+        """Say what became of an entry. One that claims too much, because this line is missing, does no harm."""
+        try:
+            self._write([line])
+        except (OSError, ValueError) as failure:
+            log_exception("audit log not written", failure)
 
     def _write(self, entries: Sequence[dict[str, Any]]) -> None:
         moment = datetime.fromtimestamp(int(self._clock()), UTC).isoformat().replace("+00:00", "Z")
