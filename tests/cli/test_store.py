@@ -107,20 +107,6 @@ def test_the_length_of_an_epoch_comes_from_the_key_file(run: Run, tmp_path: Path
     assert last_epoch(str(path)) in (epoch, epoch + 1)
 
 
-def test_far_ahead_it_says_what_the_ledger_has_forgotten(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of noise that lasts for good it forgets nothing."""
-    used_ahead(str(tmp_path / "people.db"), epochs=3 * 720)
-    shown = run("store", "repair-clock", tmp_path / "people.db")
-    assert "forgotten" not in shown.err
-    monkeypatch.setenv("NEARVEIL_NOISE_LIFETIME", "30d")
-    assert "forgotten" in run("store", "repair-clock", tmp_path / "people.db").err
-    near = tmp_path / "near.db"
-    used_ahead(str(near))
-    assert "forgotten" not in run("store", "repair-clock", near).err
-
-
 def test_a_store_that_is_not_there_is_not_made(run: Run, tmp_path: Path) -> None:
     refused = run("store", "repair-clock", tmp_path / "people.db")
     assert (refused.code, "there is no such store" in refused.err) == (2, True)

@@ -16,6 +16,7 @@ from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
 from nearveil.types import FloatArray
 from tests.nearby.stores.draws import published_steps
+from tests.nearby.stores.kept import everything_kept
 
 SAN_FRANCISCO = named_region("san-francisco")
 HERE = (37.77, -122.42)
@@ -118,7 +119,7 @@ def test_the_first_place_of_a_phone_is_drawn_anew_wherever_it_is(world: World, n
 
 
 def record(world: World, person: str) -> dict[str, Any]:
-    found = world.store.internal_record(person)
+    found = everything_kept(world.store, person)
     assert found is not None
     return found
 
@@ -144,7 +145,7 @@ def test_no_true_place_is_left_behind(tmp_path: Path) -> None:
     import_people(world.publisher, [(ids, places)])
     true_steps = np.rint(SAN_FRANCISCO.to_metres(places)).astype(int)
     for person, (x, y) in zip(ids, true_steps.tolist(), strict=True):
-        record = store.internal_record(str(person))
+        record = everything_kept(store, str(person))
         assert record is not None
         assert str(x) not in str(record["pending"]) or str(y) not in str(record["pending"])
         assert record["candidate"] is None

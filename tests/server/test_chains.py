@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from nearveil.server.settings import Settings
+from tests.nearby.stores.kept import everything_kept
 from tests.server.running import HERE, Running, running
 
 AWAY = {"latitude": 37.612345, "longitude": -122.512345}
@@ -45,7 +46,7 @@ def phone(here: Running) -> Phone:
 
 
 def kept(service: Running) -> Any:
-    return service.service.store.internal_record("ann"), service.state()
+    return everything_kept(service.service.store, "ann"), service.state()
 
 
 @pytest.mark.parametrize("extra", [{}, {"previous": None}, {"previous": NOBODYS}])

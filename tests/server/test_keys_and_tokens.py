@@ -9,6 +9,7 @@ import pytest
 from nearveil.nearby.publishing.keys import new_keys
 from nearveil.nearby.stores.base import StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
+from tests.nearby.stores.kept import everything_kept
 from tests.server.running import HERE, Clock, Running, in_folder, running
 
 WINDOW_EPOCHS = 720
@@ -23,7 +24,7 @@ def exported(service: Running) -> Any:
 
 def held(service: Running) -> dict[str, Any]:
     """What whoever has the store sees of ann."""
-    record = service.service.store.internal_record("ann")
+    record = everything_kept(service.service.store, "ann")
     assert record is not None
     return record
 

@@ -15,6 +15,7 @@ from nearveil.server import store_health
 from nearveil.server.metrics import Metrics
 from nearveil.server.problems import Problem
 from nearveil.server.store_health import PROBE_EVERY_S, PROBE_LATE_S, StoreHealth, StoreThreads
+from tests.nearby.stores.kept import everything_kept
 from tests.server.clocks import Clock as AnyClock
 from tests.server.running import HERE, HOUR_S, Running, in_folder, running
 from tests.server.test_abuse import logged
@@ -110,7 +111,7 @@ class TestGrace:
         statuses = [place.call("POST", "/v1/nearby", json={**HERE, "k": 3}, key=token).status_code for _ in range(31)]
         assert statuses[-1] == 429
         broken(place, None)
-        assert (place.service.store.internal_record("bob") or {})["receipt"] is None
+        assert (everything_kept(place.service.store, "bob") or {})["receipt"] is None
 
     def test_metrics_are_there_when_they_are_needed(self, place: Running) -> None:
         place.nearby()
@@ -168,7 +169,7 @@ def test_a_full_disk_refuses_reports_says_so_and_recovers(tmp_path: Path, logged
         writer = store._connections._writer  # type: ignore[attr-defined]
         writer.run("PRAGMA max_page_count = 1")
         refused = next(person for person in people if place.report(person).status_code == 503)
-        assert (store.internal_record(refused) or {})["receipt"] is None
+        assert (everything_kept(store, refused) or {})["receipt"] is None
         answer = place.call("GET", "/readyz")
         assert (answer.status_code, answer.json()["reason"]) == (503, "disk-full")
         lines = [json.loads(line) for line in logged.getvalue().splitlines()]

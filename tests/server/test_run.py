@@ -18,6 +18,7 @@ from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.server.auth import Access
 from nearveil.server.run import address_of, first_platform_key, listen, make_data_folder
 from nearveil.server.settings import Settings
+from tests.nearby.stores.kept import everything_kept
 from tests.server.running import HERE
 from tests.server.served import Served, nearveil, served
 
@@ -113,7 +114,7 @@ def test_stopping_under_load_loses_nothing_acknowledged(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "nearveil-data" / "nearveil.db")
     try:
         for person in people:
-            record = store.internal_record(person)
+            record = everything_kept(store, person)
             assert record is not None
             assert acknowledged[person] == record["receipt"]
     finally:

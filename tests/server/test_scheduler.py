@@ -20,6 +20,7 @@ from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
 from nearveil.server.settings import Settings
 from nearveil.server.store_tools import repair_clock
+from tests.nearby.stores.kept import everything_kept
 from tests.server.running import HOUR_S, START_S, Clock, Running, in_folder, running
 
 
@@ -61,13 +62,13 @@ def test_what_is_overdue_is_published_at_the_start(tmp_path: Path) -> None:
 
 def test_a_report_after_the_border_does_not_replace_what_waited_for_it(place: Running) -> None:
     place.report("ann")
-    waits = place.service.store.internal_record("ann")
+    waits = everything_kept(place.service.store, "ann")
     assert waits is not None
     assert (waits["pending"] is not None, waits["published"]) == (True, None)
     place.clock.now += HOUR_S
     # The thread has not seen the border yet; the report comes first.
     receipt = place.report("ann", {"latitude": 37.6, "longitude": -122.5}).json()["receipt"]
-    held = place.service.store.internal_record("ann")
+    held = everything_kept(place.service.store, "ann")
     assert held is not None
     assert (held["published"], held["pending"], held["receipt"]) == (waits["pending"], None, receipt)
     assert held["candidate"] is not None
@@ -332,7 +333,7 @@ class TestAStoreAheadOfTheClock:
         assert answer.status_code == 503
         assert "'nearveil store repair-clock'" in answer.json()["detail"]
         assert "Retry-After" in answer.headers
-        record = place.service.store.internal_record("ann")
+        record = everything_kept(place.service.store, "ann")
         assert record is not None
         assert (record["pending"], record["receipt"]) == (None, None)
 

@@ -38,6 +38,7 @@ from unittest import mock
 
 import httpx
 import psycopg
+from tests.nearby.stores.kept import everything_kept
 from tests.server.running import HERE, Clock, Running, running
 from tests.server.test_abuse import captured_log
 from tests.services.leaks import leaks
@@ -347,7 +348,7 @@ class Book:
         assert len(published) == 1, "an epoch was published in part"
 
     def _record(self, person: str) -> dict[str, Any]:
-        record = patiently(lambda: self.place.service.store.internal_record(person))
+        record = patiently(lambda: everything_kept(self.place.service.store, person))
         assert record is not None, "a person is gone"
         return record
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+from tests.nearby.stores.kept import everything_kept
 from tests.services.leaks import files_under, leaks
 from tests.services.postgres import dump, private_database
 from tests.services.running import RunningService
@@ -99,7 +100,7 @@ def check(address: str, people: list[Person]) -> list[str]:
 
 
 def _check_person(store: Store, person: Person) -> list[str]:
-    record = store.internal_record(person.name)
+    record = everything_kept(store, person.name)
     with store.writing() as writing:
         # Windows are counted one by one in the record.
         held = writing.held([person.name], window=0).get(person.name)
@@ -130,7 +131,7 @@ def _check_person(store: Store, person: Person) -> list[str]:
 
 def _check_totals(store: Store, people: list[Person]) -> list[str]:
     charged = sum(store.totals().charged_by_window.values())
-    records = [store.internal_record(person.name) or {"charges": {}} for person in people]
+    records = [everything_kept(store, person.name) or {"charges": {}} for person in people]
     recorded = sum(sum(record["charges"].values()) for record in records)
     return [] if charged == recorded else [f"{charged} charges in all, but {recorded} of people"]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.nearby.stores.kept import everything_kept
 
 from nearveil.nearby.publishing.keys import SecretKeys, new_keys
 from nearveil.nearby.publishing.protection import Protection
@@ -54,7 +55,7 @@ class World:
     @property
     def held(self) -> dict[str, Any]:
         """Everything that is kept, but for the receipts, which are random."""
-        record = self.store.internal_record("ann") or {}
+        record = everything_kept(self.store, "ann") or {}
         return {name: record[name] for name in record if name not in ("token_mark", "receipt", "chain")}
 
 
@@ -70,9 +71,9 @@ def chained() -> Iterator[World]:
 @pytest.mark.parametrize("previous", [None, NOBODYS, ""])
 @pytest.mark.parametrize("spot", PLACES)
 def test_who_does_not_have_the_receipt_is_refused(chained: World, previous: str | None, spot: Spot) -> None:
-    before = chained.store.internal_record("ann")
+    before = everything_kept(chained.store, "ann")
     assert chained.report(spot, previous) == Answer(Status.CHAIN_BROKEN)
-    assert chained.store.internal_record("ann") == before
+    assert everything_kept(chained.store, "ann") == before
     assert chained.phone(WORK) is Status.TAKEN
 
 

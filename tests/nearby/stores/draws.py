@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from nearveil.nearby.stores.base import Held, NoisyLocation, Point, Standing, Store
+from tests.nearby.stores.kept import everything_kept
 
 WINDOW = 5
 EPOCH = 100
@@ -77,7 +78,7 @@ def charged_in(store: Store, person: str, window: int = WINDOW) -> int:
 
 def known(store: Store, person: str) -> dict[str, Any]:
     """Everything that is held."""
-    record = store.internal_record(person)
+    record = everything_kept(store, person)
     assert record is not None
     return record
 

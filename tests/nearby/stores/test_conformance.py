@@ -34,6 +34,7 @@ from tests.nearby.stores.draws import (
     stand,
     standing,
 )
+from tests.nearby.stores.kept import everything_kept
 
 NOBODY = "nobody"
 
@@ -88,7 +89,7 @@ class TestPeople:
         assert not store.erase(person)
         assert not store.withdraw(person)
         assert store.record(person) is None
-        assert store.internal_record(person) is None
+        assert everything_kept(store, person) is None
         assert held(store, person) is None
         charge(store, draw(person))
         stand(store, **{person: Standing(receipt="last", epoch=EPOCH)})
@@ -403,7 +404,7 @@ class TestLeaving:
         assert not store.erase("ann")
         assert store.token_mark("ann") is None
         assert store.record("ann") is None
-        assert store.internal_record("ann") is None
+        assert everything_kept(store, "ann") is None
         assert list(published_steps(store)) == ["bob"]
         totals = store.totals()
         assert (totals.people, totals.published) == (2, 1)

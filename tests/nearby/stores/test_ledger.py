@@ -28,6 +28,7 @@ from tests.nearby.stores.draws import (
     stand,
     standing,
 )
+from tests.nearby.stores.kept import everything_kept
 
 NOBODY = "nobody"
 
@@ -108,7 +109,7 @@ class TestRecords:
         assert known(store, "bob") == {
             "id": "bob", "token_mark": store.token_mark("bob"), "chain": [], **nothing, "charges": {}, "tags": [],
         }  # fmt: skip
-        assert store.internal_record(NOBODY) is None
+        assert everything_kept(store, NOBODY) is None
 
 
 class TestCharges:

@@ -112,7 +112,6 @@ def test_the_ledger_the_epoch_and_the_promise_are_shown(console: "Page") -> None
 
 def test_what_months_give_away_is_shown_for_the_settings_of_the_service(console: "Page", place: Place) -> None:
     year = year_chart(place.service.protection)
-    assert year is not None
     assert f"settings of this service: {year['settings']}." in console.locator("#months-text").inner_text()
     drawn = console.evaluate(
         "document.getElementById('months-plot').data.map(({x, y, error_y}) => [x, y, error_y.array])"

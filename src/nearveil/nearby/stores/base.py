@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -328,9 +327,6 @@ class Store(Protocol):
         With a mark, how much of the window's budget is spent is kept with it until the window ends.
         """
 
-    def internal_record(self, person: str) -> dict[str, Any] | None:
-        """Return what is held about a person and is not in `record`; callers never see it."""
-
     def withdraw(self, person: str) -> bool:
         """Take a person off the map: forget what waits and what is published, and keep the charges; whether known.
 
@@ -524,28 +520,3 @@ def in_degrees(record: dict[str, Any], region: Region) -> dict[str, Any]:
         "longitude": round(float(longitude), _DEGREE_DECIMALS),
     }
     return {**record, "published": {**degrees, **published}}
-
-
-def internal_record(
-    person: str,
-    *,
-    token_mark: int,
-    standing: Standing | None,
-    pending: Point | None,
-    published: Point | None,
-    charges: Iterable[tuple[int, bytes]],
-) -> dict[str, Any]:
-    """Write everything that is held; charges come as windows and tags."""
-    charged = sorted(charges)
-    numbers = Counter(window for window, _ in charged)
-    return {
-        "id": person,
-        "token_mark": token_mark,
-        "receipt": None if standing is None else standing.receipt,
-        "candidate": None if standing is None or standing.candidate is None else standing.candidate.hex(),
-        "chain": [] if standing is None else list(standing.chain),
-        "pending": pending,
-        "published": published,
-        "charges": {str(window): numbers[window] for window in sorted(numbers)},
-        "tags": [tag.hex() for _, tag in charged],
-    }

@@ -38,7 +38,6 @@ from nearveil.nearby.stores.base import (
     Totals,
     Writing,
     check_ids,
-    internal_record,
     is_id,
     new_token_mark,
     person_record,
@@ -64,11 +63,8 @@ _REMEMBER = """
     WHERE number = %(number)s
     ON CONFLICT (mark) DO UPDATE SET in_window = excluded.in_window, places = excluded.places"""
 _PERSON = "SELECT number, created_s, token_mark FROM people WHERE id = %s"
-_STANDING = "SELECT receipt, epoch, candidate, candidate_epoch, seen, chain FROM standings WHERE person = %s"
 _CHAIN_GOES_ON = """
     UPDATE standings SET candidate = NULL, candidate_epoch = -1, seen = 0 WHERE person = %s AND chain <> ''"""
-_CHARGES = "SELECT in_window, tag FROM known_places WHERE person = %s"
-_PENDING = "SELECT x_steps, y_steps FROM pending WHERE person = %s"
 _PUBLISHED = "SELECT x_steps, y_steps FROM published WHERE person = %s"
 _TAGS = "SELECT name FROM people JOIN tag_names ON people.tags & (1::bigint << bit) <> 0 WHERE number = %s"
 
@@ -141,24 +137,6 @@ class PostgisPeople(PostgisTags):
                 _point(session.one(_PUBLISHED, (known[0],))),
                 tags=[name for (name,) in session.rows(_TAGS, (known[0],))],
                 blocked=blocked_by(session, known[0]),
-            )
-
-    def internal_record(self, person: str) -> dict[str, Any] | None:
-        """Return everything that is held about a person; None if not known."""
-        with self._database.transaction() as session:
-            # Between a location that waits and one that is published there must be no epoch boundary.
-            share_epoch_lock(session)
-            known = _person(session, person)
-            if known is None:
-                return None
-            number, _, token_mark = known
-            return internal_record(
-                person,
-                token_mark=token_mark,
-                standing=Standing.from_row(session.one(_STANDING, (number,))),
-                pending=_point(session.one(_PENDING, (number,))),
-                published=_point(session.one(_PUBLISHED, (number,))),
-                charges=[(window, bytes(tag)) for window, tag in session.rows(_CHARGES, (number,))],
             )
 
 

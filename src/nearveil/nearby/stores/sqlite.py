@@ -29,7 +29,6 @@ from nearveil.nearby.stores.base import (
     Totals,
     Writing,
     check_ids,
-    internal_record,
     is_id,
     new_token_mark,
     person_record,
@@ -53,11 +52,8 @@ _REMEMBER = """
     FROM people LEFT JOIN known_places ON known_places.person = people.number AND in_window = :window
     WHERE number = :number
     ON CONFLICT (mark) DO UPDATE SET in_window = excluded.in_window, places = excluded.places"""
-_STANDING = "SELECT receipt, epoch, candidate, candidate_epoch, seen, chain FROM standings WHERE person = ?"
 _CHAIN_GOES_ON = """
     UPDATE standings SET candidate = NULL, candidate_epoch = -1, seen = 0 WHERE person = ? AND chain <> ''"""
-_CHARGES = "SELECT in_window, tag FROM known_places WHERE person = ?"
-_PENDING = "SELECT x_steps, y_steps FROM pending WHERE person = ?"
 _PUBLISHED = "SELECT x_steps, y_steps FROM published WHERE person = ?"
 _TAGS = "SELECT name FROM people JOIN tag_names ON people.tags & (1 << bit) <> 0 WHERE number = ?"
 
@@ -138,22 +134,6 @@ class SqlitePeople:
                 _point(connection.one(_PUBLISHED, (number,))),
                 tags=[name for (name,) in connection.rows(_TAGS, (number,))],
                 blocked=blocked_by(connection, number),
-            )
-
-    def internal_record(self, person: str) -> dict[str, Any] | None:
-        """Return everything that is held about a person; None if not known."""
-        with self._connections.reading() as connection:
-            number = number_of(connection, person)
-            made = connection.one("SELECT token_mark FROM people WHERE number = ?", (number,))
-            if made is None:
-                return None
-            return internal_record(
-                person,
-                token_mark=made[0],
-                standing=Standing.from_row(connection.one(_STANDING, (number,))),
-                pending=_point(connection.one(_PENDING, (number,))),
-                published=_point(connection.one(_PUBLISHED, (number,))),
-                charges=[(window, bytes(tag)) for window, tag in connection.rows(_CHARGES, (number,))],
             )
 
 
