@@ -3,7 +3,6 @@
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearveil.errors import DataError, UsageError
-from nearveil.geodesy import exact_projection
 from nearveil.hashing import hash_ids, hash_words, split_key
 from nearveil.nearby import index as index_module
-from nearveil.nearby._grid import Grid
 from nearveil.nearby.index import Filter, NearbyIndex, Person, nearest_rows
 from nearveil.nearby.stores.base import LeftError, PublishedBatch
 from nearveil.randomness import secure_randomness
@@ -204,14 +201,6 @@ def test_seeded_ties_are_in_a_random_but_stable_order() -> None:
     assert other.ranked_metres(0.0, 0.0, 50) != first
 
 
-def test_slots_are_used_again_without_generations() -> None:
-    index: NearbyIndex[Person] = NearbyIndex(REGION, range(20), np.zeros((20, 2)), rng=1)
-    for turn in range(500):
-        index.move("account", float(turn), 0.0)
-        index.remove("account")
-    assert len(index._roster) == 21
-
-
 @settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
@@ -317,32 +306,6 @@ def test_removals_and_arrivals_under_questions_never_give_anybody_elses_slot() -
     assert len(index) == 80
 
 
-@pytest.mark.parametrize("borders", [0, 1, 2])
-def test_a_question_that_is_overtaken_never_gives_anybody_elses_slot(
-    borders: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between finding slots and reading who has them, people leave, others come, and epochs pass."""
-    index = loaded({"ann": (0.0, 0.0), "bob": (1.0, 0.0), "eve": (2.0, 0.0)})
-    index.remove("eve")
-    find = Grid.nearest
-    interruptions = ["once"]
-
-    def overtaken(self: Grid, *question: Any) -> list[int]:
-        slots = find(self, *question)
-        if interruptions:
-            interruptions.pop()
-            index.remove("bob")
-            for _ in range(borders):
-                index.advance(iter(()), as_metres, KEY)
-            for number in range(5):
-                index.move(f"far-{number}", 10_000.0 - number, 0.0)
-        return slots
-
-    monkeypatch.setattr(Grid, "nearest", overtaken)
-    assert index.ranked_metres(0.0, 0.0, 2) == ["ann", "far-4"]
-    assert not interruptions
-
-
 @pytest.mark.parametrize("build", ["load", "advance"])
 def test_changes_during_a_build_are_in_both_generations(build: str) -> None:
     start: Map = {f"p{n}": (float(n), 0.0) for n in range(30)}
@@ -415,15 +378,6 @@ def test_one_place_is_projected_as_all_are(region: Region) -> None:
     assert np.abs(found - region.to_metres(points)).max() < 1e-6
 
 
-def test_without_a_polynomial_proj_itself_projects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearveil.region.fast_forward", lambda *_: None)
-    index = NearbyIndex[str](REGION)
-    expected = exact_projection(*REGION.centre).transform(-122.42, 37.77)
-    assert index.to_metres(37.77, -122.42) == pytest.approx(expected, abs=1e-6)
-    with pytest.raises(DataError, match="outside"):
-        index.to_metres(38.77, -122.42)
-
-
 @pytest.mark.parametrize("region", REGIONS, ids=str)
 def test_places_outside_the_region_are_refused_without_naming_them(region: Region) -> None:
     index = NearbyIndex[str](region)
@@ -479,14 +433,6 @@ def test_a_sample_is_of_published_places() -> None:
 
 
 # -- the rest ----------------------------------------------------------------------------------------------------
-
-
-def test_a_person_costs_few_bytes() -> None:
-    """A million people in two generations, with ids and slots, must leave room for a service in 600 MB."""
-    rng = np.random.default_rng(4)
-    for shape in ("even", "crowd"):
-        people: Map = {f"p{n}": place for n, place in enumerate(scattered(rng, 20_000, shape))}
-        assert loaded(people).nbytes / len(people) < 48
 
 
 def test_misuse_is_refused() -> None:

@@ -195,18 +195,6 @@ def test_a_new_key_works_within_a_second(access: Access, store: KeyStore, clock:
     assert access.identify(later).name == "news"
 
 
-def test_unknown_keys_do_not_burden_the_store(access: Access, store: KeyStore, clock: Clock) -> None:
-    known = store.add("shop")
-    for number in range(100):
-        refused(access, f"Bearer nvk_{number:043}")
-        access.identify(known)
-    assert store.reads == 1
-    clock.pass_time(1)
-    for number in range(100):
-        refused(access, f"Bearer nvk_{number:043}")
-    assert store.reads == 2
-
-
 class TestWhileTheStoreIsAway:
     """Keys that were read before count for the grace period, and no other ones."""
 
@@ -222,16 +210,6 @@ class TestWhileTheStoreIsAway:
         assert refused(access, header) == "not-ready"
         store.broken = False
         assert access.identify(header).name == "shop"
-
-    def test_a_key_that_was_not_read_may_be_one_or_not(self, access: Access, store: KeyStore, clock: Clock) -> None:
-        access.identify(store.add("shop"))
-        later = store.add("news")
-        store.broken = True
-        clock.pass_time(HORIZON_S)
-        assert refused(access, later) == "not-ready"
-        store.broken = False
-        clock.pass_time(1)
-        assert access.identify(later).name == "news"
 
     def test_a_removed_key_stops_working_when_the_store_is_back(
         self, access: Access, store: KeyStore, clock: Clock
@@ -252,33 +230,6 @@ class TestWhileTheStoreIsAway:
         access.reread()
         store.broken = True
         assert refused(access, header) == "not-ready"
-
-    def test_nobody_waits_for_a_store_that_is_asked_ahead_of_time(
-        self, access: Access, store: KeyStore, clock: Clock
-    ) -> None:
-        header = store.add("shop")
-        access.identify(header)
-        due = [access.is_refresh_due]
-        clock.pass_time(1)
-        assert [*due, access.is_refresh_due] == [False, True]
-        access.refresh()
-        assert (store.reads, access.is_refresh_due) == (2, False)
-        store.broken = True
-        clock.pass_time(HORIZON_S - 0.5)
-        access.refresh()
-        clock.pass_time(1)
-        # The key is looked up again, in what was read and not in the store.
-        assert access.identify(header).name == "shop"
-        assert store.reads == 3
-
-
-def test_keys_are_looked_up_at_once_after_a_change(access: Access, store: KeyStore) -> None:
-    shop, news = store.add("shop"), store.add("news")
-    assert access.identify(shop).name == "shop"
-    del store.held["shop"]
-    access.reread()
-    assert refused(access, shop) == "unauthorised"
-    assert access.identify(news).name == "news"
 
 
 def test_what_is_remembered_is_bounded_and_holds_no_secret(

@@ -285,13 +285,6 @@ class TestInTheLog:
             assert (answer.status_code, answer.json()["type"]) == (503, "urn:nearveil:problem:not-logged")
             assert here.state() == before
 
-    def test_another_logger_s_line_is_no_entry(self, logged: io.StringIO) -> None:
-        logging.getLogger("nearveil.audit").warning("at %s", HERE["latitude"])
-        logging.getLogger("somebody").error("no", extra={"nearveil_audit_entry": HERE})
-        assert [json.loads(line)["event"] for line in logged.getvalue().splitlines()] == [
-            "message of another package"
-        ] * 2
-
 
 def test_the_access_log_names_the_caller_and_no_person(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "nearveil.service")

@@ -133,9 +133,3 @@ def test_if_receipts_are_not_asked_for_reports_without_are_taken() -> None:
     with running(chained_reports="if-sent") as service:
         service.add("ann")
         assert [service.report("ann").status_code for _ in range(3)] == [202] * 3
-
-
-def test_a_refusal_says_in_one_sentence_what_to_do(here: Running, phone: Phone) -> None:
-    said = here.report("ann").json()["detail"]
-    assert said.count(".") == 1
-    assert all(part in said for part in ("'previous'", "revoke", "DELETE /v1/people/{id}/tokens"))

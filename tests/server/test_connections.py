@@ -47,24 +47,6 @@ class Watch:
         return self.now
 
 
-def test_an_address_has_so_many_connections_and_gets_others_for_those_it_closes() -> None:
-    connections = Connections(LIMITS, clock=Watch())
-    first, second, third, other = (Visitor() for _ in range(4))
-    assert connections.admit(first, "192.0.2.1")
-    assert connections.admit(second, "192.0.2.1")
-    assert not connections.admit(third, "192.0.2.1")
-    assert connections.admit(other, "192.0.2.2")
-    connections.leave(third)  # as every protocol does, admitted or not
-    assert not connections.admit(third, "192.0.2.1")
-    connections.leave(first)
-    connections.leave(first)
-    assert connections.admit(third, "192.0.2.1")
-    assert len(connections) == 3
-    for each in (second, third, other):
-        connections.leave(each)
-    assert not connections._per_address
-
-
 @pytest.mark.parametrize(
     ("address", "same"),
     [
@@ -92,42 +74,6 @@ def test_proxies_are_limited_in_all_only_and_no_limit_is_zero() -> None:
 def test_a_socket_without_an_address_is_counted_in_all_only() -> None:
     connections = Connections(LIMITS, clock=Watch())
     assert [connections.admit(Visitor(), None) for _ in range(5)] == [True] * 4 + [False]
-
-
-def test_whoever_has_sent_nothing_for_longest_makes_room() -> None:
-    watch = Watch()
-    connections = Connections(replace(LIMITS, connections_per_address=0), clock=watch)
-    silent, asking, *rest = (Visitor() for _ in range(4))
-    for each in (asking, silent, *rest):
-        assert connections.admit(each, "192.0.2.1")
-    connections.heard(asking)
-    # All have just come: whoever comes next is refused.
-    assert not connections.admit(Visitor(), "192.0.2.2")
-    watch.now += 1.5
-    assert connections.admit(Visitor(), "192.0.2.2")
-    assert (silent.aborted, asking.aborted) == (1, 0)
-    assert len(connections) == 4
-    for each in rest:
-        connections.heard(each)
-    watch.now += 0.5
-    assert not connections.admit(Visitor(), "192.0.2.2")
-
-
-def test_deadlines_are_kept_and_nobody_else_is_ended() -> None:
-    watch = Watch()
-    connections = Connections(LIMITS, clock=watch)
-    newcomer, working, reading, lazy = (Visitor() for _ in range(4))
-    for number, each in enumerate((newcomer, working, reading, lazy)):
-        assert connections.admit(each, f"192.0.2.{number}")
-    assert newcomer.deadline == watch.now + LIMITS.head_s
-    working.deadline, reading.deadline = NEVER, watch.now + 20
-    lazy.deadline, lazy.write_deadline = NEVER, watch.now + 5
-    watch.now += 9.9
-    connections.sweep()
-    assert [each.expired for each in (newcomer, working, reading, lazy)] == [0, 0, 0, 1]
-    watch.now += 0.2
-    connections.sweep()
-    assert [each.expired for each in (newcomer, working, reading)] == [1, 0, 0]
 
 
 def test_files_are_allowed_for_connections(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,32 +3,27 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+from benchmarks.console_prediction import HIDE_AMONG, NOISE_M, measure
 
-from nearveil.io.synthetic import SEED, on_land, synthetic_city
+from nearveil.io.synthetic import SEED, synthetic_city
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region, named_region
 from nearveil.report.land import land_in
 from nearveil.server.console.demonstration import (
     DemonstrationLock,
     DemonstrationOptions,
     attack_somebody,
-    cells_of_city,
-    few_boxes,
     hidden_among,
     scene_to_dict,
-    snapped,
 )
-from nearveil.server.console.prediction import HIDE_AMONG, NOISE_M, measure, predictions
-from nearveil.server.console.routes import MOST_SHOWN, card_of, content_policy, page_file, plotly_name, tile_origin
+from nearveil.server.console.prediction import predictions
+from nearveil.server.console.routes import MOST_SHOWN, card_of, content_policy, tile_origin
 from nearveil.server.problems import Problem
 from tests.server.console_service import PEOPLE, Place, as_set, console_service, served
 
@@ -90,29 +85,9 @@ def test_every_file_that_the_page_and_its_scripts_name_is_there(client: httpx.Cl
     assert "/console/scene.js" in seen
 
 
-def test_plotly_comes_from_its_package_and_may_be_kept_for_ever(client: httpx.Client) -> None:
-    answer = client.get(f"/console/{plotly_name()}")
-    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
-    assert answer.headers["content-encoding"] == "gzip"
-    assert len(answer.content) > 1_000_000
-    assert client.get("/console/plotly-0.0.1.min.js").status_code == 404
-
-
-def test_our_files_are_asked_for_again_and_not_sent_again(client: httpx.Client) -> None:
-    first = client.get("/console/console.css")
-    assert first.headers["cache-control"] == "no-cache"
-    again = client.get("/console/console.css", headers={"If-None-Match": first.headers["etag"]})
-    assert (again.status_code, again.content) == (304, b"")
-
-
 @pytest.mark.parametrize("name", ["nothing.js", "..%2fprediction.json", "%2e%2e%2froutes.py", "prediction.json", ""])
 def test_nothing_else_is_served(client: httpx.Client, name: str) -> None:
     assert client.get(f"/console/{name}").status_code == 404
-
-
-def test_no_script_of_others_is_in_the_package() -> None:
-    for name in ("console.js", "ground.js", "scene.js"):
-        assert len(page_file(name).plain) < 20_000
 
 
 @pytest.mark.parametrize(
@@ -184,24 +159,6 @@ def test_the_map_shows_at_most_a_sample(place: Place, monkeypatch: pytest.Monkey
     assert MOST_SHOWN == 3000
 
 
-def test_the_coast_is_drawn_everywhere(client: httpx.Client, place: Place, tmp_path: Path) -> None:
-    found = client.get("/v1/console/map", headers=place.headers).json()
-    lines = found["coastline"]["features"]
-    assert len(lines) == len(land_in(place.service.protection.region)) > 1
-    assert all(line["geometry"]["type"] == "LineString" for line in lines)
-    # GeoJSON has longitude first.
-    assert all(longitude < -120 for longitude, _ in lines[0]["geometry"]["coordinates"])
-    from nearveil.server.console.routes import map_of
-
-    tiles = "https://tiles.example.org/{z}/{x}/{y}.png"
-    with console_service(tmp_path, region="berlin", tile_address=tiles) as elsewhere:
-        there = map_of(elsewhere.service)
-    # All of it is land.
-    assert len(there["coastline"]["features"]) == 1
-    assert there["tile_address"] == tiles
-    assert found["tile_address"] is None
-
-
 # -- the ledger and the card -----------------------------------------------------------------------------------
 
 
@@ -230,18 +187,6 @@ def test_questions_are_counted_and_suspects_are_not_shown(client: httpx.Client, 
         "now", "noise_m", "hide_among", "epoch", "window", "ledger", "questions", "guarantee",
         "key", "scopes",
     }  # fmt: skip
-
-
-def test_the_card_says_in_words_what_holds(client: httpx.Client, place: Place) -> None:
-    card = client.get("/v1/console/state", headers=place.headers).json()["guarantee"]
-    assert card["holds"] is True
-    assert [statement["holds"] for statement in card["statements"]] == [True, True]
-    assert card["text"].startswith("┌─ GUARANTEE")
-    first = card["statements"][0]
-    assert {term["term"] for term in first["terms"]} >= {"What it means", "The number", "Why"}
-    sure = [row["sure_percent"] for row in first["by_distance"]]
-    assert sure[:-1] == sorted(sure[:-1])
-    assert 50 < sure[0] < 100
 
 
 def test_a_refuted_claim_is_said_to_protect_nobody(san_francisco: Region) -> None:
@@ -319,35 +264,6 @@ def test_the_same_seed_is_the_same_person_protected_or_not(san_francisco: Region
     assert scenes[0].truth == scenes[1].truth != scenes[2].truth
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"attack": "guess"},
-        {"protected": "yes"},
-        {"noise_m": 49},
-        {"hide_among": 19},
-        {"hide_among": 1001},
-        {"noise_m": 2001},
-        {"k": 4},
-        {"k": 10.5},
-        {"seed": -1},
-        {"seed": 2**31},
-        {"latitude": 37.7},
-    ],
-)
-def test_a_wrong_wish_is_refused(client: httpx.Client, place: Place, wrong: dict[str, Any]) -> None:
-    answer = client.post("/v1/console/demonstration", json={**WISH, **wrong}, headers=place.headers)
-    assert answer.status_code == 422
-    assert answer.headers["content-type"] == "application/problem+json"
-
-
-def test_what_is_no_json_is_refused(client: httpx.Client, place: Place) -> None:
-    headers = {**place.headers, "Content-Type": "application/json"}
-    assert client.post("/v1/console/demonstration", content=b"{", headers=headers).status_code == 400
-    huge = b'{"attack": "' + b"x" * 70_000 + b'"}'
-    assert client.post("/v1/console/demonstration", content=huge, headers=headers).status_code == 413
-
-
 def test_one_at_a_time_for_a_key_and_few_in_all() -> None:
     lock = DemonstrationLock()
     with lock.held_by("a"):
@@ -370,51 +286,6 @@ def test_an_attack_ends_when_its_time_is_up(san_francisco: Region) -> None:
 
 
 # -- small parts -----------------------------------------------------------------------------------------------
-
-
-def test_few_boxes_cover_what_many_did(rng: np.random.Generator) -> None:
-    middles, half = rng.normal(0, 100, (1500, 2)), rng.uniform(0.5, 4, (1500, 1))
-    many = np.hstack([middles - half, middles + half])
-    few = few_boxes(many)
-    assert len(few) < 500
-    for x, y in middles:
-        assert ((few[:, 0] <= x) & (x <= few[:, 2]) & (few[:, 1] <= y) & (y <= few[:, 3])).any()
-    area = ((few[:, 2] - few[:, 0]) * (few[:, 3] - few[:, 1])).sum()
-    assert area < np.prod(many[:, 2:].max(axis=0) - many[:, :2].min(axis=0))
-    np.testing.assert_array_equal(few_boxes(many[:100]), many[:100])
-
-
-def test_made_up_people_live_on_land(san_francisco: Region) -> None:
-    people = synthetic_city(500, san_francisco, rng=SEED, land=land_in(san_francisco))
-    rings = land_in(san_francisco)
-    assert on_land(people, rings).all()
-    assert san_francisco.contains(people).all()
-    # The Pacific, and the middle of the city.
-    assert on_land(np.array([[37.7, -122.58], [37.76, -122.44]]), rings).tolist() == [False, True]
-    berlin = named_region("berlin")
-    assert len(synthetic_city(50, berlin, rng=SEED, land=land_in(berlin))) == 50
-    # On an island that hardly anybody would be on by chance, people are at sea.
-    speck = np.array([[37.7, -122.5], [37.7, -122.4999], [37.7001, -122.4999], [37.7, -122.5]])
-    assert len(synthetic_city(50, san_francisco, rng=SEED, land=[speck])) == 50
-
-
-def test_cells_of_the_made_up_city_are_those_of_its_neighbourhoods_and_coast(san_francisco: Region) -> None:
-    """Cells are from other people of the same city: about ten share a cell, and nobody counts at sea."""
-    cells = cells_of_city(100, san_francisco)
-    city = synthetic_city(25_000, san_francisco, rng=SEED, land=land_in(san_francisco))
-    own = cells.find(san_francisco.to_square(city))
-    assert 4 < np.median(np.bincount(own)[own]) < 10
-    # The Pacific, and the bay.
-    sea = cells.find(san_francisco.to_square(np.array([[37.7, -122.58], [37.65, -122.29]])))
-    assert cells.people[sea].tolist() == [0.0, 0.0]
-    assert cells.to_json() != cells_from_points(city, san_francisco, CellPlan(hide_among=100)).to_json()
-
-
-def test_a_place_is_published_from_its_cell(san_francisco: Region) -> None:
-    grid = Protection(region=san_francisco, noise_m=400.0).grid
-    places = np.array([[12.0, -49.0], [61.0, 149.0], [-260.0, 51.0]])
-    expected = [grid.centre_of(grid.cells_near(x, y)[0]) for x, y in places.tolist()]
-    np.testing.assert_allclose(snapped(places, 400.0), expected)
 
 
 def test_predictions_are_those_of_the_code() -> None:

@@ -10,9 +10,6 @@ from typing import Any
 import httpx
 import pytest
 
-from nearveil.client.calls import ServiceError
-from nearveil.client.http import Client
-from nearveil.errors import UsageError
 from nearveil.nearby.publishing.keys import new_keys
 from nearveil.nearby.stores.base import MOST_TAGS
 from nearveil.nearby.stores.sqlite import SqliteStore
@@ -175,9 +172,6 @@ class TestPages:
             assert list(itertools.chain.from_iterable(found)) == whole
             assert {len(page) for page in found[:-1]} <= {k}
 
-    def test_a_question_without_pages_is_answered_as_ever(self, place: Running) -> None:
-        assert ask(place, k=2).content == ('{"ids":["' + '","'.join(ids(place)[:2]) + '"]}').encode()
-
     def test_a_cursor_is_for_its_question_its_caller_and_its_epoch(self, place: Running) -> None:
         question: dict[str, Any] = {"asker": "ann", "only": [["even", "odd"]], "exclude": ["p1"], "within_m": 9000.0}
         cursor = ask(place, k=2, paged=True, **question).json()["next"]
@@ -275,46 +269,3 @@ def test_other_processes_apply_tags_and_blocks(postgis_cluster: object) -> None:
             wait_for(lambda: filters.hidden_from("p4") == ({"p3"},))
             first.call("DELETE", "/v1/people/p3")
             wait_for(lambda: filters.hidden_from("p4") == ())
-
-
-class Through(httpx.BaseTransport):
-    """The way of a client to a service in this process."""
-
-    def __init__(self, place: Running) -> None:
-        self._place = place
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        headers = {name: value for name, value in request.headers.items() if name == "content-type"}
-        key = request.headers["authorization"].removeprefix("Bearer ")
-        answer = self._place.call(request.method, str(request.url), key=key, content=request.content, headers=headers)
-        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
-
-
-def test_the_client_sets_tags_blocks_and_goes_through_pages() -> None:
-    with running(questions_per_minute=0) as place:
-        fill(place)
-        client = Client("http://127.0.0.1", place.key, transport=Through(place))
-        here, everybody = (HERE["latitude"], HERE["longitude"]), ids(place)
-        client.set_tags("p1", ["new", "odd"])
-        assert client.nearby(*here, only=[["new"]]) == ["p1"]
-        assert client.nearby(*here, k=1000, exclude=everybody[1:]) == everybody[:1]
-        client.block("p2", "p1")
-        assert (client.blocked("p2"), client.blocked("p1")) == (["p1"], [])
-        assert "p2" not in client.nearby(*here, k=100, asker="p1")
-        client.unblock("p2", "p1")
-        client.set_blocked("p2", ["p3", "p4"])
-        seen = [person for person in everybody if person not in ("p2", "p3", "p4")]
-        assert list(client.nearby_pages(*here, k=4, asker="p2")) == [seen[:4], seen[4:8], seen[8:]]
-        odd = [person for person in everybody if "odd" in TAGS[person]]
-        assert list(client.nearby_pages(*here, k=6, only=[["odd"]], exclude=["p9"])) == [
-            [person for person in odd if person != "p9"]
-        ]
-        for only in ("odd", ["odd"]):
-            with pytest.raises(UsageError, match="each group is a list of tags"):
-                client.nearby(*here, only=only)  # type: ignore[arg-type]
-        pages_left = client.nearby_pages(*here, k=2)
-        next(pages_left)
-        place.next_epoch()
-        with pytest.raises(ServiceError) as refused:
-            next(pages_left)
-        assert (refused.value.status, refused.value.name) == (409, "cursor-expired")

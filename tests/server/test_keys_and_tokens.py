@@ -12,9 +12,6 @@ from nearveil.nearby.stores.sqlite import SqliteStore
 from tests.nearby.stores.kept import everything_kept
 from tests.server.running import HERE, Clock, Running, in_folder, running
 
-WINDOW_EPOCHS = 720
-
-
 AWAY = {"latitude": 37.612345, "longitude": -122.512345}
 
 

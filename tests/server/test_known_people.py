@@ -6,7 +6,6 @@ from typing import cast
 import pytest
 
 from nearveil.nearby.stores.base import Store, StoreError
-from nearveil.server import auth
 from nearveil.server.auth import HORIZON_S, KnownPeople
 from tests.server.clocks import Clock
 
@@ -46,17 +45,6 @@ def people(store: Marks, clock: Clock) -> KnownPeople:
     return KnownPeople(cast(Store, store), clock, grace_s=GRACE_S)
 
 
-def test_the_store_is_asked_again_after_the_horizon(people: KnownPeople, store: Marks, clock: Clock) -> None:
-    assert people.has_mark("ann", 7)
-    assert people.has_mark("ann", 7)
-    assert store.reads == 1
-    store.marks["ann"] = 8
-    clock.pass_time(HORIZON_S)
-    assert not people.has_mark("ann", 7)
-    assert people.has_mark("ann", 8)
-    assert store.reads == 2
-
-
 def test_another_mark_than_the_remembered_one_is_asked_for(people: KnownPeople, store: Marks) -> None:
     people.has_mark("ann", 7)
     store.marks["ann"] = 8
@@ -93,31 +81,7 @@ def test_who_was_forgotten_is_not_accepted(people: KnownPeople, store: Marks) ->
         people.has_mark("ann", 7)
 
 
-def test_doubt_asks_if_it_can(people: KnownPeople, store: Marks) -> None:
-    people.has_mark("ann", 7)
-    people.doubt_all()
-    store.is_away = True
-    assert people.has_mark("ann", 7)
-    people.doubt_all()
-    store.is_away = False
-    store.marks.clear()
-    assert not people.has_mark("ann", 7)
-    assert not people.remembers("ann")
-
-
 def test_a_revocation_while_the_store_answers_is_not_undone(people: KnownPeople, store: Marks) -> None:
     store.meanwhile = lambda: people.forget("ann")
     assert people.has_mark("ann", 7)
     assert not people.remembers("ann", 7)
-
-
-def test_those_who_were_confirmed_first_are_forgotten_first(
-    people: KnownPeople, store: Marks, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(auth, "_MOST_PEOPLE_REMEMBERED", 8)
-    store.marks = {f"p{number}": number for number in range(20)}
-    for number in range(20):
-        assert people.has_mark(f"p{number}", number)
-    assert len(people._found) <= 8
-    assert people.remembers("p19", 19)
-    assert not people.remembers("p0")

@@ -110,13 +110,6 @@ def test_causes_and_codes_are_named_without_their_messages(stream: io.StringIO) 
     )
 
 
-def test_errors_that_cause_each_other_end(stream: io.StringIO) -> None:
-    first, second = ValueError(PLACE), KeyError(PLACE)
-    first.__cause__, second.__cause__ = second, first
-    log_exception("request failed", first)
-    assert lines(stream)[0]["caused_by"] == "KeyError"
-
-
 def test_no_access_line_of_uvicorn_is_written(stream: io.StringIO) -> None:
     access = logging.getLogger("uvicorn.access")
     access.info('%s - "%s %s HTTP/%s" %d', "127.0.0.1:5", "GET", f"/v1/nearby?at={PLACE}", "1.1", 404)
@@ -176,10 +169,3 @@ def test_warnings_are_logged_without_their_text(stream: io.StringIO) -> None:
         warnings.warn(PLACE, stacklevel=1)
     (line,) = lines(stream)
     assert line["logger"] == "py.warnings"
-
-
-def test_setting_up_twice_writes_once(stream: io.StringIO) -> None:
-    set_up_logs("warning", stream)
-    log_event("request")
-    log_event("border failed", level="error")
-    assert [line["event"] for line in lines(stream)] == ["border failed"]

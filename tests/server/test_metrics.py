@@ -100,9 +100,3 @@ def test_labels_are_words_of_ours() -> None:
     assert {f"nearveil_rejected_total{{problem={name}}}" for name in PROBLEM_NAMES - {"outside-region"}} <= problems
     assert not any(re.search("[0-9]", name) for name in problems)
     assert samples(metrics)["nearveil_rejected_total{problem=other}"] >= 400
-
-
-def test_services_in_one_process_count_apart() -> None:
-    first, second = Metrics(), Metrics()
-    first.reports(1)
-    assert samples(second)["nearveil_reports_total{}"] == 0

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import ssl
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,6 @@ import uvloop
 from uvicorn.protocols.http import httptools_impl
 from uvicorn.server import ServerState
 
-from nearveil.errors import UsageError
 from nearveil.server import protocol, run
 from nearveil.server.asgi import Answers
 from nearveil.server.auth import Caller
@@ -543,33 +541,6 @@ def tried_again() -> Any:
 def test_the_installed_uvicorn_fits() -> None:
     assert fitting(FastLaneProtocol)
     assert fitting(LimitedProtocol)
-
-
-@pytest.mark.parametrize("name", ["on_headers_complete", "on_message_begin", "connection_made", "data_received"])
-def test_a_uvicorn_without_what_limits_need_is_not_served_with(
-    name: str, other_uvicorn: Callable[[str, Any], None]
-) -> None:
-    other_uvicorn(name, None)
-    assert not fitting(LimitedProtocol)
-    with pytest.raises(UsageError, match="limits_in_proxy"):
-        run.check_server(Settings())
-    run.check_server(Settings.load(options={"limits_in_proxy": True}))
-
-
-def test_a_uvicorn_that_parses_by_itself_is_noticed(other_uvicorn: Callable[[str, Any], None]) -> None:
-    """Its protocol may keep all names, and call none of them."""
-
-    def data_received(self: Any, _: bytes) -> None:
-        self.transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nplain")
-
-    other_uvicorn("data_received", data_received)
-    assert not fitting(LimitedProtocol)
-    assert not run.has_limits()
-
-
-def test_a_uvicorn_without_the_module_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "nearveil.server.protocol", None)
-    assert not run.has_limits()
 
 
 def test_without_the_fast_lane_the_limits_stay(other_uvicorn: Callable[[str, Any], None]) -> None:

@@ -1,7 +1,6 @@
 """Many reports in one transaction: what is acknowledged is kept, and what is not kept is not acknowledged."""
 
 import asyncio
-import contextlib
 import math
 import threading
 from collections.abc import Callable, Coroutine, Sequence
@@ -12,9 +11,8 @@ import pytest
 
 from nearveil.nearby.publishing.publisher import Answer, Report, Status
 from nearveil.nearby.stores.base import StoreError
-from nearveil.server import reports
 from nearveil.server.problems import Problem
-from nearveil.server.reports import ANSWER_TICK_S, MOST_PER_TRANSACTION, ReportWriter, RightOfWay
+from nearveil.server.reports import ANSWER_TICK_S, MOST_PER_TRANSACTION, ReportWriter
 
 
 class Held:
@@ -171,44 +169,6 @@ def test_somebody_who_left_is_no_trouble_for_the_others() -> None:
 
 def test_a_report_never_prints_where() -> None:
     assert "37" not in repr(Report("ann", 37.774937, 37.774937))
-
-
-def test_questions_wait_for_the_writer_while_it_computes(monkeypatch: pytest.MonkeyPatch) -> None:
-    # However busy the machine is.
-    monkeypatch.setattr(reports, "LONGEST_PAUSE_S", 60.0)
-    way, order = RightOfWay(), list[str]()
-    entered = threading.Event()
-
-    def write() -> None:
-        with way.taken():
-            entered.set()
-            order.append("computed")
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    entered.wait()
-    way.give()
-    order.append("answered")
-    writer.join()
-    assert order == ["computed", "answered"]
-
-
-def test_a_writer_that_stands_still_holds_questions_up_once() -> None:
-    way = RightOfWay()
-    with way.taken():
-        way.give()
-        # After the first one, nobody waits for this batch any more; for the next they do.
-        free = [way.is_free]
-    with way.taken():
-        free.append(way.is_free)
-    assert free == [True, False]
-
-
-def test_an_error_gives_the_way_back() -> None:
-    way = RightOfWay()
-    with contextlib.suppress(ZeroDivisionError), way.taken():
-        _ = 1 / 0
-    assert way.is_free
 
 
 def test_answers_leave_at_ticks_however_long_a_report_takes() -> None:

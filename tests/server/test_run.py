@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -66,16 +65,6 @@ def test_a_port_in_use_is_one_sentence() -> None:
             listen(_settings(port=port))
     with pytest.raises(UsageError, match="another --host"):
         listen(_settings(host="no.such.host.invalid"))
-
-
-@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
-def test_an_address_of_ipv6_is_written_as_browsers_take_it() -> None:
-    try:
-        listening = listen(_settings(host="::1", port=0))
-    except UsageError:
-        pytest.skip("this machine has no IPv6")
-    with listening:
-        assert address_of(listening).startswith("http://[::1]:")
 
 
 def _report_until_refused(service: Served, person: str, acknowledged: dict[str, str], begun: threading.Event) -> None:

@@ -1,7 +1,6 @@
 """Epochs: what is due is published, the index follows, and intervals change at borders alone."""
 
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -74,16 +73,6 @@ def test_a_report_after_the_border_does_not_replace_what_waited_for_it(place: Ru
     assert held["candidate"] is not None
 
 
-def test_the_thread_turns_when_it_is_woken(place: Running) -> None:
-    place.report("ann")
-    turned = threading.Event()
-    place.service.scheduler._at_epoch = lambda _: turned.set()
-    place.clock.now += HOUR_S
-    place.service.scheduler.soon()
-    assert turned.wait(60)
-    assert place.nearby() == ["ann"]
-
-
 def test_a_store_that_fails_at_a_border_is_tried_again(place: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler = place.service.scheduler
     place.report("ann")
@@ -93,13 +82,6 @@ def test_a_store_that_fails_at_a_border_is_tried_again(place: Running, monkeypat
         assert scheduler._turn_and_wait() == 1.0
     assert scheduler._turn_and_wait() > 1.0
     assert place.nearby() == ["ann"]
-
-
-def test_it_waits_until_the_border_but_never_for_long(place: Running) -> None:
-    place.clock.now = START_S + HOUR_S - 60.0 - 7.0
-    assert place.service.scheduler._turn_and_wait() == pytest.approx(7.0)
-    place.clock.now = START_S
-    assert place.service.scheduler._turn_and_wait() == 30.0
 
 
 def test_a_border_that_passes_while_the_index_is_loaded_is_not_missed(

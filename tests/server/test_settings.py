@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearveil.cli.serve import OPTIONS, serve
-from nearveil.errors import DataError, NearveilError, OutputError, UsageError
+from nearveil.errors import DataError, UsageError
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fit_cells import cells_from_points
 from nearveil.nearby.publishing.keys import new_keys, read_keys, write_keys
@@ -82,57 +82,33 @@ def test_every_setting_can_come_from_the_environment(tmp_path: Path) -> None:
     [
         ("port", 65_536, "--port takes a whole number from 0 to 65,535"),
         ("port", True, "whole number"),
-        ("port", "8e3", "whole number"),
-        ("port", 8000.0, "whole number"),
         ("host", "", "--host takes text"),
-        ("host", "a\nb", "text"),
         ("store", 5, "text"),
         ("noise", "far", "--noise takes a length"),
-        ("noise", True, "length"),
-        ("noise", -5, "length"),
         ("hide_among", 1, "--hide-among takes a whole number from 2"),
-        ("hide_among", "many", "whole number from 2"),
-        ("hide_among", 10**10, "whole number from 2 to 1,000,000,000"),
         ("hide_among", 100, "needs the cells of the region"),
         ("cells", "cells.json", "cells go with hide_among"),
         ("epoch", "1 week", "--epoch takes a duration"),
-        ("epoch", 3600, "duration"),
         ("window", "45m", "whole number of epochs"),
         ("new_places", 0, "from 1 to 10,000"),
         ("dwell", 0, "--dwell takes a whole number from 1 to 1,000"),
-        ("dwell", 1001, "from 1 to 1,000"),
-        ("dwell", 1.5, "whole number"),
         ("chained_reports", "never", "--chained-reports takes one of: always, if-sent"),
         ("questions_per_minute", "nan", "--questions-per-minute takes a number from 0"),
-        ("question_burst", 0, "from 1"),
         ("key_questions_per_s", "inf", "from 0"),
         ("console", "perhaps", "--console takes true or false"),
-        ("console", 2, "true or false"),
-        ("tile_address", "https://t/1/2/3.png", "{z}, {x} and {y}"),
         ("tile_address", "javascript:{z}{x}{y}", "{z}, {x} and {y}"),
         ("tile_address", "https://t/{z}/{x}/{y}'>", "{z}, {x} and {y}"),
         ("workers", 0, "--workers takes a whole number from 1 to 64"),
         ("workers", 2, "several workers need PostgreSQL"),
         ("shared_limits", "cache:6379", "--shared-limits takes an address of Redis or Valkey"),
-        ("shared_limits", "redis://", "address of Redis"),
-        ("shared_limits", "redis://cache:99999", "address of Redis"),
-        ("shared_limits", "unix://", "address of Redis"),
         ("shared_limits", "redis://:secret@cache", "put the address into NEARVEIL_SHARED_LIMITS"),
         ("shared_limits", "redis://cache?password=secret", "put the address into NEARVEIL_SHARED_LIMITS"),
         ("log_level", "loud", "debug, info, warning, error"),
         ("region", "atlantis", "no region named"),
-        ("graceful_s", -1, "from 0 to 3,600"),
         ("most_connections", 0, "--most-connections takes a whole number from 1"),
-        ("most_connections_per_address", -1, "whole number from 0"),
         ("proxies", "nginx", "--proxies takes addresses or networks such as 10.0.0.5,10.1.0.0/16, or none"),
-        ("proxies", "10.0.0.5/8", "addresses or networks"),
-        ("proxies", "127.0.0.1,", "addresses or networks"),
-        ("most_header_bytes", 100, "whole number from 1,024 to 524,288"),
-        ("most_headers", 1, "whole number from 10"),
         ("head_timeout_s", 0, "--head-timeout-s takes a number from 0.1 to 3,600"),
         ("tls_certificate", "a.crt", "give both tls_certificate and tls_key"),
-        ("tls_key", "a.key", "give both tls_certificate and tls_key"),
-        ("store_timeout_s", 0, "from 0.1 to 60"),
         ("grace", "0s", "--grace takes a duration"),
     ],
 )
@@ -148,11 +124,6 @@ def test_a_mistake_says_where_it_is(tmp_path: Path) -> None:
         Settings.load(path)
     with pytest.raises(UsageError, match=r"^NEARVEIL_PORT takes"):
         Settings.load(environ={"NEARVEIL_PORT": "tcp://10.0.0.1:8000"})
-
-
-def test_a_mistake_counts_even_if_it_is_overruled(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^port in "):
-        Settings.load(config(tmp_path, "port = -1"), {"NEARVEIL_PORT": "1"}, {"port": 2})
 
 
 def test_only_the_variables_of_settings_are_read() -> None:
@@ -216,11 +187,6 @@ def test_options_have_the_names_and_the_help_of_their_settings() -> None:
 def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path, text: str, meant: str) -> None:
     with pytest.raises(UsageError, match=f"did you mean '{meant}'"):
         Settings.load(config(tmp_path, text))
-
-
-def test_unknown_options_are_refused() -> None:
-    with pytest.raises(UsageError, match="did you mean 'port'"):
-        Settings.load(options={"prt": None})
 
 
 @pytest.mark.parametrize("text", ["port", "port = 1\nport = 2", "[[", "store = 'postgresql://a:secret"])
@@ -302,12 +268,6 @@ def test_services_on_one_database_share_their_keys() -> None:
         Settings.load(options={"store": "postgresql://db/x"}).secret_keys()
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="cannot be created"):
-        Settings.load(options={"store": str(tmp_path / "file" / "nearveil.db")}).secret_keys()
-
-
 @pytest.mark.parametrize(
     "address",
     [
@@ -341,11 +301,6 @@ def test_a_password_on_the_command_line_is_refused(tmp_path: Path, name: str, ad
     assert getattr(Settings.load(config(tmp_path, f'{name} = "{address}"')), name) == address
 
 
-@pytest.mark.parametrize("address", ["data/nearveil.db", "postgresql://db/x", "postgresql://ann@db:5432/x"])
-def test_addresses_without_passwords_are_shown(address: str) -> None:
-    assert masked(address) == address
-
-
 # -- showing -----------------------------------------------------------------------------------------------------
 
 
@@ -357,15 +312,6 @@ def test_what_is_shown_is_a_settings_file_with_sources(tmp_path: Path) -> None:
     assert "# intervals is not set  # default" in shown.splitlines()
     assert Settings.load(config(tmp_path, shown)).model_dump() == settings.model_dump()
     assert set(tomllib.loads(shown)) <= set(KNOWN_SETTINGS)
-
-
-@given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=30))
-def test_any_text_survives_being_shown(text: str) -> None:
-    try:
-        settings = Settings.load(options={"host": text})
-    except NearveilError:
-        return
-    assert tomllib.loads(settings.show())["host"] == masked(settings.host)
 
 
 # -- durations ---------------------------------------------------------------------------------------------------

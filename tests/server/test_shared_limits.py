@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -11,9 +10,7 @@ import pytest
 from nearveil.server.auth import Caller
 from nearveil.server.limits import Limits
 from nearveil.server.shared_limits import (
-    LONGEST_BACK_OFF_S,
     SharedLimits,
-    SharedState,
     SharedStateError,
     Spent,
     State,
@@ -97,12 +94,6 @@ def test_a_caller_who_asks_all_processes_at_once_gets_little_more_than_from_one(
         assert all(sum(at <= each < at + seconds for each in granted) <= most(count, seconds) + 1 for at in starts)
     # What was granted too much at first is waited for: in the long run nobody gains.
     assert len(granted) == pytest.approx(BURST + 200 * PER_S, abs=2)
-
-
-def test_processes_that_share_nothing_grant_it_all_several_times() -> None:
-    apart, granted = Processes(5, is_shared=False), list[float]()
-    apart.ask(60, greedy(apart, granted))
-    assert len(granted) == pytest.approx(5 * (BURST + 60 * PER_S), abs=10)
 
 
 def test_the_burst_again_and_again_is_no_gain() -> None:
@@ -205,51 +196,3 @@ def test_what_is_shared_names_nobody() -> None:
     # Whoever has another key can neither find nor join it.
     other.exchange()
     assert other._full_in_s(("person", "ann")) == 0.0
-
-
-def test_local_limits_go_on_alone_and_it_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[tuple[str, dict[str, object]]] = []
-    monkeypatch.setattr("nearveil.server.shared_limits.log_event", lambda event, **about: said.append((event, about)))
-    together = Processes(2)
-    here, shared = together.limits[0], together.shared[0]
-    together.state.fails = True
-    assert [here.spend(ANN) for _ in range(31)].count(None) == 30
-    waits = [shared.exchange() for _ in range(12)]
-    assert waits[:3] == pytest.approx([0.1, 0.2, 0.4])
-    assert waits[-1] == LONGEST_BACK_OFF_S == max(waits)
-    assert shared.is_away
-    assert said == [
-        ("shared limits are away, each process has its own", {"level": "warning", "error": "ConnectionError"})
-    ]
-    assert here.spend(ANN) is not None
-    together.state.fails = False
-    assert shared.exchange() == pytest.approx(0.1)
-    assert [event for event, _ in said][1:] == ["shared limits are back"]
-    # What was spent while it was away is not sent: most of it would be earned again by then.
-    assert together.state.until == {}
-    together.clock.pass_time(3)
-    assert here.spend(ANN) is None
-    shared.exchange()
-    assert len(together.state.until) == 1
-
-
-def test_its_thread_exchanges_and_outlives_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error that nobody thought of costs an exchange, and not the thread."""
-    monkeypatch.setattr("nearveil.server.shared_limits.LONGEST_BACK_OFF_S", 0.0)
-    state: SharedState = MadeUpState(Clock())
-    wrong = iter([ZeroDivisionError()])
-    exchange = state.exchange
-
-    def sometimes_wrong(*arguments: object) -> State:
-        for error in wrong:
-            raise error
-        done.set()
-        return exchange(*arguments)  # type: ignore[arg-type]
-
-    done = threading.Event()
-    state.exchange = sometimes_wrong  # type: ignore[method-assign,assignment]
-    shared = SharedLimits(state, Limits(), KEY)
-    shared.start()
-    assert done.wait(60)
-    shared.close()
-    assert not shared._thread.is_alive()

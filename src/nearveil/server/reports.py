@@ -59,11 +59,6 @@ class RightOfWay:
         finally:
             self._free.set()
 
-    @property
-    def is_free(self) -> bool:
-        """Whether nobody has it."""
-        return self._free.is_set()
-
     def give(self) -> None:
         """Wait, in the event loop, while the writer has it; of each batch `LONGEST_PAUSE_S` at most."""
         if not self._free.is_set() and not self._free.wait(LONGEST_PAUSE_S):

@@ -10,7 +10,7 @@ from nearveil.errors import DataError, UsageError
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.cell_steps import graph_of, steps_from
 from nearveil.mechanisms.cells import Cells, cells_from_json
-from nearveil.mechanisms.fit_cells import build_private_cells, cells_from_points
+from nearveil.mechanisms.fit_cells import cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.step_channel import StepChannel
 from nearveil.nearby.publishing.keys import SecretKeys
@@ -225,25 +225,6 @@ def test_the_loss_between_two_new_places_is_at_most_what_the_card_says(
             assert loss <= card.epsilon * steps
             largest = max(largest, loss / steps)
     assert largest > 0.7 * card.epsilon
-
-
-def test_the_card_says_what_is_promised_and_what_the_cells_cost(protection: Protection) -> None:
-    card = protection.guarantee
-    together, of_cells = card.also
-    assert together.epsilon == pytest.approx(3 * card.epsilon)
-    assert (of_cells.notion, of_cells.epsilon) == (Notion.CENTRAL, 0.0)
-    words = " ".join(card.card(full=True).replace("│", " ").split())
-    for said in ("public data", "back at a place", "crowds move", "does not have the key", "counts as new, as a stay"):
-        assert said in words
-    assert len(card.card().splitlines()) <= 12
-    seeded = build_private_cells(synthetic_city(900, TOWN, rng=1), TOWN, epsilon=0.5, rng=1)
-    private = replace(seeded, seeded=False)
-    fitted = replace(protection, among=HideAmong(60, cells=private)).guarantee
-    assert [statement.epsilon for statement in fitted.also if statement.notion is Notion.CENTRAL] == [0.5]
-    assert len(fitted.card().splitlines()) <= 12
-    of_theirs = fitted.also[-1]
-    assert (of_theirs.notion, of_theirs.epsilon) == (Notion.ELASTIC, pytest.approx(3 * fitted.epsilon))
-    assert of_theirs.offset == pytest.approx(1.0)
 
 
 def test_the_channel_is_settled_once_for_a_store(protection: Protection, cells: Cells) -> None:

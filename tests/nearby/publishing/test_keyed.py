@@ -1,6 +1,5 @@
 """The keyed functions: everything matters, nothing repeats, and the noise has its law."""
 
-import hashlib
 from itertools import combinations
 
 import numpy as np
@@ -13,13 +12,6 @@ from nearveil.randomness import exponential_from_uniforms
 from nearveil.types import FloatArray
 
 KEY = bytes(range(32))
-
-
-def test_keyed_bytes_are_blake2b_over_parts_with_their_lengths() -> None:
-    message = b"".join(
-        [(7).to_bytes(4, "big"), b"purpose", (2).to_bytes(4, "big"), b"ab", (1).to_bytes(4, "big"), b"c"]
-    )
-    assert keyed_bytes(KEY, "purpose", b"ab", b"c") == hashlib.blake2b(message, key=KEY).digest()
 
 
 def test_parts_cannot_be_confused() -> None:
@@ -53,14 +45,6 @@ def test_key_person_cell_and_grid_all_matter(
 ) -> None:
     assert tag_of(*first) != tag_of(*second)
     assert (uniforms_of(*first) != uniforms_of(*second)).all()
-
-
-def test_a_tag_is_of_all_its_parts() -> None:
-    tags = place_tags(KEY, "ann", [(1, 2), (3, 4)], 125.0)
-    expected = [
-        keyed_bytes(KEY, "nearveil place tag", b"ann", cell, size=TAG_BYTES) for cell in (b"1 2 125.0", b"3 4 125.0")
-    ]
-    assert tags == expected
 
 
 def test_a_tag_repeats_and_does_not_show_the_noise() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearveil.errors import UsageError
-from nearveil.nearby.publishing.protection import PlaceGrid, grid_for
+from nearveil.nearby.publishing.protection import PlaceGrid
 
 METRES = st.floats(-60_000, 60_000)
 GRID = PlaceGrid(125.0)
@@ -41,10 +41,6 @@ def test_all_cells_that_reach_here_are_found_and_no_other(x_m: float, y_m: float
 def test_nobody_counts_as_farther_from_a_centre_than_the_card_reckons_with(x_m: float, y_m: float) -> None:
     for cell in GRID.cells_near(x_m, y_m):
         assert math.dist(GRID.centre_of(cell), (x_m, y_m)) <= GRID.farthest_from_centre_m + 1e-6
-
-
-def test_the_grid_is_a_quarter_of_the_noise() -> None:
-    assert grid_for(500.0) == PlaceGrid(125.0)
 
 
 @pytest.mark.parametrize("side_m", [0.0, -1.0, math.nan, math.inf])

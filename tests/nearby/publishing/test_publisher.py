@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nearveil.errors import DataError
-from nearveil.nearby.publishing.keys import SecretKeys, new_keys, place_tags
+from nearveil.nearby.publishing.keys import SecretKeys, new_keys
 from nearveil.nearby.publishing.noise import ReportNoise
 from nearveil.nearby.publishing.protection import NEAR_SHARE, Protection, Schedule, grid_for
 from nearveil.nearby.publishing.publisher import Publisher, Status
@@ -451,24 +451,6 @@ def test_of_earlier_noisy_places_that_are_near_the_oldest_is_taken(rng: np.rando
         earlier += [] if near else [drawn]
     assert 5 < len(earlier) < 40
     assert not_nearest > 2
-
-
-def test_places_are_in_the_order_in_which_they_were_drawn_also_those_that_only_waited() -> None:
-    world = World(dwell_epochs=1, new_places=10)
-    world.stay("ann", HOME)
-    world.report("ann", FAR)
-    degrees = PARIS.from_metres(np.array([GYM, WORK]))
-    # What waited is replaced by one of two that come at once, and all of them are charged.
-    world.publisher.receive([world.publisher.accept("ann", *place) for place in degrees])
-    world.next_epoch()
-    key = world.publisher._key
-    grid = grid_for(500.0)
-    tags = place_tags(key, "ann", [grid.cells_near(*place)[0] for place in (HOME, FAR, GYM, WORK)], SIDE_M)
-    assert list(world.held("ann").known) == tags
-    # Coming back changes nothing.
-    for place in (FAR, HOME):
-        world.stay("ann", place)
-    assert list(world.held("ann").known) == tags
 
 
 @pytest.mark.statistical

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from nearveil.nearby.stores import _postgis_pool
-from nearveil.nearby.stores._postgis_pool import Circuit
 from nearveil.nearby.stores.base import StoreError
 from nearveil.nearby.stores.postgis import PostgisStore
 from nearveil.nearby.stores.sqlite import SqliteStore
@@ -142,36 +140,6 @@ def test_a_publication_that_lasts_is_waited_for(store: PostgisStore, monkeypatch
     put(store, draw("ann"))
     assert waited.is_set()
     thread.join()
-
-
-class TestCircuit:
-    def test_attempts_come_again_and_again_after_bounded_pauses(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        pauses: list[float] = []
-        attempts = iter([StoreError("away", reason="database-away")] * 12)
-        back = threading.Event()
-
-        def attempt() -> None:
-            if (error := next(attempts, None)) is not None:
-                raise error
-
-        circuit = Circuit(attempt, "db")
-        circuit.on_back = lambda _: back.set()
-        monkeypatch.setattr(circuit._stop, "wait", pauses.append)
-        circuit.note(StoreError("away", reason="database-away"))
-        assert back.wait(PATIENCE_S)
-        assert len(pauses) == 12
-        assert all(0 < pause <= _postgis_pool.LONGEST_PAUSE_S for pause in pauses)
-        assert max(pauses) >= _postgis_pool.LONGEST_PAUSE_S / 2
-        circuit.check()
-
-    def test_other_errors_open_nothing(self) -> None:
-        def fail() -> None:
-            raise AssertionError("nobody should try")
-
-        circuit = Circuit(fail, "db")
-        for error in (StoreError("full", reason="disk-full"), StoreError("busy", reason="busy"), StoreError("bug")):
-            circuit.note(error)
-            circuit.check()
 
 
 class TestFullDisk:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nearveil.nearby.stores import _sqlite_connections, sqlite
-from nearveil.nearby.stores._sqlite_connections import VERSION, Connection, Connections
-from nearveil.nearby.stores.base import ErasedMark, Held, Standing, Store, StoreError
+from nearveil.nearby.stores import _sqlite_connections
+from nearveil.nearby.stores._sqlite_connections import VERSION, Connections
+from nearveil.nearby.stores.base import ErasedMark, Held, Standing, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from tests.nearby.stores.draws import (
     EPOCH,
@@ -23,7 +23,6 @@ from tests.nearby.stores.draws import (
     draw,
     held,
     publish,
-    published_steps,
     put,
     stand,
 )
@@ -230,50 +229,6 @@ class TestThreads:
         store.add_people(["ann"])
         store.close()
 
-    @pytest.mark.parametrize("in_memory", [False, True])
-    def test_reading_in_a_transaction_is_fine(self, path: Path, in_memory: bool) -> None:
-        store: Store = SqliteStore.in_memory() if in_memory else SqliteStore(path)
-        store.add_people(["ann"])
-        with store.writing() as writing:
-            writing.held(["ann"], WINDOW)
-            assert store.token_mark("ann") is not None
-            assert published_steps(store) == {}
-        store.close()
-
-    def test_a_thousand_people_are_few_statements(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        store = SqliteStore(path)
-        people = [f"person {number}" for number in range(1000)]
-        store.add_people(people)
-        statements: list[str] = []
-        rows = Connection.rows
-
-        def counted(connection: Connection, statement: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
-            statements.append(statement)
-            return rows(connection, statement, parameters)
-
-        monkeypatch.setattr(Connection, "rows", counted)
-        with store.writing() as writing:
-            writing.held(people, WINDOW)
-            writing.put_pending([draw(person) for person in people], EPOCH)
-            writing.charge([draw(person) for person in people])
-            writing.drop_pending(people)
-            writing.put_standings({person: Standing(receipt="last", epoch=EPOCH) for person in people})
-        assert len(statements) == 8
-        statements.clear()
-        store.add_people([f"new {person}" for person in people], [ErasedMark(b"mark", WINDOW)] * len(people))
-        assert len(statements) == 5
-        store.close()
-
-    def test_marks_are_looked_up_and_not_searched_for(self, path: Path) -> None:
-        """Else whoever erases many people makes everything wait when others are added."""
-        store = SqliteStore(path)
-        with store._connections.reading() as connection:
-            parameters = {"rows": "[]", "marks": b"", "window": WINDOW}
-            plan = [row[-1] for row in connection.rows(f"EXPLAIN QUERY PLAN {sqlite._SPENT_BEFORE}", parameters)]
-        store.close()
-        assert any(step.startswith("SEARCH erased USING PRIMARY KEY") for step in plan), plan
-        assert any(step.startswith("SEARCH people USING") for step in plan), plan
-
 
 class TestHousekeeping:
     """A service follows its store: from then on the log is brought into the file by a thread, and not by reports."""
@@ -300,16 +255,6 @@ class TestHousekeeping:
         assert log.stat().st_size == size
         store.close()
 
-    def test_a_log_that_grows_all_the_same_is_emptied(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(_sqlite_connections, "_EVERY_S", 3600.0)
-        monkeypatch.setattr(_sqlite_connections, "_MOST_FRAMES", 100)
-        store = SqliteStore(path)
-        self.follow(store)
-        store.keep_setting("large", "x" * 1_000_000)
-        store._connections.bring_log_in()
-        assert path.with_name(f"{path.name}-wal").stat().st_size == 0
-        store.close()
-
     def test_it_happens_by_itself(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         done = threading.Event()
         bring_log_in = Connections.bring_log_in
@@ -322,33 +267,5 @@ class TestHousekeeping:
         monkeypatch.setattr(Connections, "bring_log_in", watched)
         store = SqliteStore(path)
         self.follow(store)
-        assert done.wait(60)
-        store.close()
-
-    def test_an_epoch_is_tidied_up_after_all_the_same(self, path: Path) -> None:
-        store = SqliteStore(path)
-        self.follow(store)
-        store.add_people(["ann", "bob"])
-        put(store, draw("ann", 65), draw("bob", 66))
-        put(store, draw("ann", 67), draw("bob", 66))
-        publish(store)
-        # Closing does what is left.
-        store.close()
-        assert b"A" * 16 not in bytes_of(path)
-        reopened = SqliteStore(path)
-        assert published_steps(reopened)["ann"] == (67_000, -67_001)
-        reopened.close()
-
-    def test_a_failure_does_not_end_it(self, path: Path) -> None:
-        store = SqliteStore(path)
-        self.follow(store)
-        assert store._housekeeper is not None
-        done = threading.Event()
-
-        def fail() -> None:
-            raise StoreError("full", reason="disk-full")
-
-        store._housekeeper.do(fail)
-        store._housekeeper.do(done.set)
         assert done.wait(60)
         store.close()

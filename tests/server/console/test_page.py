@@ -1,9 +1,7 @@
 """The console in a real browser: an operator signs in, looks, turns the dial and plays attacks to their end."""
 
-import math
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -130,25 +128,6 @@ def test_what_months_give_away_is_shown_for_the_settings_of_the_service(console:
     console.locator("nav a[href='#months']").focus()
     console.keyboard.press("Enter")
     assert console.evaluate("location.hash") == "#months"
-
-
-def test_months_of_settings_that_were_not_measured_have_another_name(
-    chromium: "Browser", address: str, place: Place
-) -> None:
-    """The page gets what a service with other settings answers, which another test checks."""
-    other = year_chart(replace(place.service.protection, noise_m=800.0))
-
-    def answer(route: "Route") -> None:
-        found = route.fetch()
-        route.fulfill(response=found, json={**found.json(), "year": other})
-
-    with visiting(chromium, address) as page:
-        page.route("**/v1/console/prediction", answer)
-        signed_in(page, place.key)
-        text = page.locator("#months-text").inner_text()
-        assert "were not measured" in text
-        assert "closest settings that were: noise of 500 m" in text
-        assert "\u2018nearveil plan\u2019 measures months on your own people" in text
 
 
 def test_the_map_can_be_moved_by_keys_and_buttons(console: "Page") -> None:
@@ -350,31 +329,3 @@ def test_tiles_come_from_the_address_that_is_set(with_tiles: tuple["Page", list[
     assert asked
     assert all(re.fullmatch(r"http://127\.0\.0\.1:9/\d+/\d+/\d+\.png", url) for url in asked)
     assert "127.0.0.1" in page.locator("#people-frame .tile-credit").inner_text()
-
-
-def test_a_tile_lies_where_the_ground_it_shows_is(console: "Page") -> None:
-    script = """async ([region, place]) => {
-        const { Frame } = await import('/console/geometry.js');
-        const frame = new Frame(region);
-        const [x, y] = frame.xy(place);
-        const tiles = frame.tiles('{z}/{x}/{y}', [x - 5000, y - 5000, x + 5000, y + 5000], 512);
-        const within = (value, low, size) => low <= value && value < low + size;
-        const over = tiles.filter(tile => within(x, tile.x, tile.sizex) && within(y, tile.y - tile.sizey, tile.sizey));
-        return over.map(tile => [tile.source, (x - tile.x) / tile.sizex, (tile.y - y) / tile.sizey]);
-    }"""
-    latitude, longitude = 37.7749, -122.4194
-    region = {"south": 37.5, "north": 37.9, "west": -122.6, "east": -122.2, "centre": [37.7, -122.4]}
-    ((source, right, down),) = console.evaluate(script, [region, [latitude, longitude]])
-    zoom, column, row = map(int, source.split("/"))
-    north = math.asinh(math.tan(math.radians(latitude)))
-    assert column + right == pytest.approx(2**zoom * (longitude + 180) / 360, abs=1e-6)
-    assert row + down == pytest.approx(2**zoom * (1 - north / math.pi) / 2, abs=1e-6)
-
-
-def test_between_measured_distances_the_figures_are_interpolated(console: "Page") -> None:
-    script = """async (metres) => {
-        const { interpolated } = await import('/console/dial.js');
-        const points = [{ noise_m: 100, share: .8 }, { noise_m: 400, share: .4 }];
-        return metres.map(each => interpolated(points, 'noise_m', 'share', each));
-    }"""
-    assert console.evaluate(script, [50, 100, 200, 400, 900]) == pytest.approx([0.8, 0.8, 0.6, 0.4, 0.4])
