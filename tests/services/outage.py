@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
@@ -24,6 +25,7 @@ from tests.services.running import RunningService
 from tests.services.torture import platform_key
 
 from nearveil.nearby.publishing.keys import new_keys, write_keys
+from nearveil.nearby.publishing.protection import Schedule
 
 PEOPLE = 60
 ASKERS, REPORTERS = 8, 4
@@ -125,7 +127,7 @@ def outage(
 ) -> Outcome:
     """Load a service, take its database away for so long, and return what became of the load."""
     with private_database(server) as address:
-        write_keys(folder / "keys.json", new_keys())
+        write_keys(folder / "keys.json", new_keys(Schedule(epoch=timedelta(seconds=3), window=timedelta(hours=1))))
         options = (*OPTIONS, "--keys", str(folder / "keys.json"))
         service = RunningService(folder, options, store=address, key=platform_key(address))
         service.start()

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
@@ -13,6 +14,7 @@ from tests.services.running import RunningService
 from tests.services.torture import platform_key
 
 from nearveil.nearby.publishing.keys import new_keys, write_keys
+from nearveil.nearby.publishing.protection import Schedule
 
 PEOPLE = [f"person-{number}" for number in range(40)]
 OPTIONS = (
@@ -49,7 +51,7 @@ def address(postgis_cluster: object) -> Iterator[str]:
 
 def test_no_person_is_published_twice_in_an_epoch(address: str, tmp_path: Path) -> None:
     key = platform_key(address)
-    write_keys(tmp_path / "keys.json", new_keys())
+    write_keys(tmp_path / "keys.json", new_keys(Schedule(epoch=timedelta(seconds=1), window=timedelta(hours=1))))
     options = (*OPTIONS, "--keys", str(tmp_path / "keys.json"))
     servers = [RunningService(tmp_path / name, options, store=address, key=key) for name in ("first", "second")]
     with psycopg.connect(address, autocommit=True) as watcher:

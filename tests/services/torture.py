@@ -12,6 +12,7 @@ import secrets
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
@@ -22,7 +23,7 @@ from tests.services.postgres import dump, private_database
 from tests.services.running import RunningService
 
 from nearveil.nearby.publishing.keys import new_keys, write_keys
-from nearveil.nearby.publishing.protection import least_new_places
+from nearveil.nearby.publishing.protection import Schedule, least_new_places
 from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import Store
 from nearveil.region import named_region
@@ -77,7 +78,7 @@ def torture(folder: Path, *, kills: int, seed: int, store: str | None = None, ke
     findings = Findings()
     keys: tuple[str, ...] = ()
     if store is not None:
-        write_keys(folder / "keys.json", new_keys())
+        write_keys(folder / "keys.json", new_keys(Schedule(epoch=timedelta(seconds=1), window=timedelta(hours=1))))
         keys = ("--keys", str(folder / "keys.json"))
     service = RunningService(folder, (*OPTIONS, *keys), store=store, key=key)
     for _ in range(kills):

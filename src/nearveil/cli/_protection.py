@@ -270,7 +270,7 @@ _DPRS_OPTIONS = (
 )
 # What hide-among has of them, too.
 _SHARED_OPTIONS = ("fit_epsilon", "population")
-_CELL_SOURCES = ("cells", "density", "published", "published_store")
+_CELL_SOURCES = ("cells", "density", "published")
 _HIDE_AMONG_OPTIONS = (
     "hide_among",
     *_CELL_SOURCES,
@@ -308,7 +308,6 @@ class ProtectionOptions:
     density_column: str | None = None
     published: Path | None = None
     published_within: str | None = None
-    published_store: str | None = None
     least_cell: str | None = None
     largest_cell: str | None = None
 
@@ -515,12 +514,10 @@ def is_same_file(path: str | Path, other: str | Path | None) -> bool:
     return first.resolve() == second.resolve() or (first.exists() and second.exists() and first.samefile(second))
 
 
-def given_cells(
-    protection: ProtectionOptions, region: Region, read: ReadOptions | None = None, *, region_is_chosen: bool = True
-) -> Cells | None:
+def given_cells(protection: ProtectionOptions, region: Region, read: ReadOptions | None = None) -> Cells | None:
     """Return the cells given, or make them from public or published data; None where they are to be fitted.
 
-    ``read`` says how the columns of that data are called. A region that is only the default gives way to a store's.
+    ``read`` says how the columns of that data are called.
     """
     sources = _names_given(protection, *_CELL_SOURCES)
     if len(sources) > 1:
@@ -528,8 +525,6 @@ def given_cells(
     if protection.density is None:
         _refuse(protection, "hide-among", "density_column", hint="it is a column of the --density file; add this")
         _refuse(protection, "hide-among", "population", hint="it is for --density, whose counts it scales")
-    if protection.published_store is not None:
-        _refuse(protection, "--published-store", "published_within", hint="the store states its noise; leave it out")
     if protection.published is None:
         _refuse(protection, "hide-among", "published_within", hint="it is about the --published file; add this")
     if protection.density is not None:
@@ -545,11 +540,6 @@ def given_cells(
         within_m = metres(protection.published_within, "--published-within")
         places, plan = published_places(protection.published, region, read), protection.cell_plan
         return _holding(cells_from_published(places, region, within_m, plan), plan)
-    if protection.published_store is not None:
-        from nearveil.nearby.publishing.stated_noise import cells_from_published_store  # noqa: PLC0415 - slow to load
-
-        plan, own = protection.cell_plan, region if region_is_chosen else None
-        return _holding(cells_from_published_store(protection.published_store, plan, region=own), plan)
     return protection.cells
 
 

@@ -20,11 +20,11 @@ from nearveil.mechanisms.fit_cells import CellPlan
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document
 from nearveil.nearby.filters import Filters
 from nearveil.nearby.index import NearbyIndex
+from nearveil.nearby.published_cells import cells_from_store
 from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse, next_safe_epoch, read_intervals_file
 from nearveil.nearby.publishing.keys import SecretKeys
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.publishing.publisher import Answer, Publisher, Report
-from nearveil.nearby.publishing.stated_noise import cells_from_store
 from nearveil.nearby.publishing.store_identity import check_identity, redraw_noise, refuse_other_store, was_redrawn
 from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import Store, StoreError, Totals

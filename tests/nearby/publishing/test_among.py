@@ -13,11 +13,11 @@ from nearveil.mechanisms.cells import Cells, cells_from_json
 from nearveil.mechanisms.fit_cells import cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.step_channel import StepChannel
+from nearveil.nearby.published_cells import cells_from_store
 from nearveil.nearby.publishing.keys import SecretKeys
 from nearveil.nearby.publishing.noise import ReportNoise, _NearInSteps
 from nearveil.nearby.publishing.protection import LEAST_MARGIN_M, PlaceCells, Protection, Schedule
 from nearveil.nearby.publishing.publisher import Publisher, with_settled_channel
-from nearveil.nearby.publishing.stated_noise import cells_from_store
 from nearveil.nearby.stores.base import STEP_M
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.privacy.guarantee import Notion

@@ -499,8 +499,10 @@ def test_a_batch_reads_no_setting_of_the_store(world: World, monkeypatch: pytest
     for place in (HOME, WORK, WORK, HOME):
         world.publisher.check_clock(world.publisher.epoch)
         assert world.publisher.is_due is False
-        world.stay("ann", place, epochs=1)
-    assert asked == []
+        world.report("ann", place)
+        assert asked == []
+        world.next_epoch()
+        asked.clear()
 
 
 def test_a_publisher_learns_of_epochs_that_another_one_advanced() -> None:

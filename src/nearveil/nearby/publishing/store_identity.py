@@ -14,7 +14,6 @@ from typing import Protocol
 from nearveil.errors import UsageError
 from nearveil.nearby.publishing.keys import SecretKeys, keyed_bytes, schedule_as_written
 from nearveil.nearby.publishing.protection import Protection, cells_digest
-from nearveil.nearby.publishing.stated_noise import state_noise
 from nearveil.nearby.stores.base import Store
 from nearveil.region import NAMED_REGIONS
 
@@ -81,7 +80,6 @@ def check_identity(store: Store, protection: Protection, keys: SecretKeys) -> No
     if not settle_noise(store, keys):
         raise OtherStoreError(OTHER_NOISE)
     _keep_settings(store, protection)
-    state_noise(store, protection)
 
 
 def redraw_noise(store: Store, protection: Protection, keys: SecretKeys, windows: Iterable[int]) -> bool:

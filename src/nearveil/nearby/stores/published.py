@@ -1,7 +1,7 @@
-"""What a store has published, read without opening the store for use.
+"""How much a store holds, read without opening the store for use.
 
 Nothing is written, no table is made or changed, and no key is needed. A service may be running on the store. Of people,
-only their published noisy places are read, and how many there are: no ids, and nothing that waits.
+only how many there are is read.
 """
 
 from __future__ import annotations
@@ -12,19 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from nearveil.errors import require_package
 from nearveil.nearby.stores import is_postgres
 from nearveil.nearby.stores.base import StoreError
-from nearveil.types import IntArray
 
 if TYPE_CHECKING:
     from nearveil.nearby.stores._postgis_connections import Session
     from nearveil.nearby.stores._sqlite_connections import Connection
 
 _NO_STORE = "there is no Nearveil store at that address; name the store of a service"
-_STEPS = "SELECT x_steps, y_steps FROM published WHERE epoch >="
 _STATE = """
     SELECT (SELECT count(*) FROM people), (SELECT count(*) FROM published), (SELECT count(*) FROM pending),
         (SELECT max(epoch) FROM epochs)"""
@@ -59,9 +55,6 @@ class PublishedReader(Protocol):
 
     def setting(self, name: str) -> str | None:
         """Return a setting of the store."""
-
-    def steps(self, since_epoch: int) -> IntArray:
-        """Return the noisy places published in this epoch or later, in steps of `STEP_M`: shape (n, 2)."""
 
     def state(self) -> StoreState:
         """Return how much the store holds. Of a file every page is read, to see whether it is damaged."""
@@ -101,9 +94,6 @@ class _SqliteReader:
         row = self._connection.one("SELECT value FROM settings WHERE name = ?", (name,))
         return row[0] if row else None
 
-    def steps(self, since_epoch: int) -> IntArray:
-        return _as_steps(self._connection.rows(f"{_STEPS} ?", (since_epoch,)))
-
     def state(self) -> StoreState:
         # Before anything else is read: what a damaged page answers is no use.
         damaged = [found for (found,) in self._connection.rows("PRAGMA integrity_check(5)") if found != "ok"]
@@ -134,16 +124,9 @@ class _PostgisReader:
         row = self._session.one("SELECT value FROM settings WHERE name = %s", (name,))
         return row[0] if row else None
 
-    def steps(self, since_epoch: int) -> IntArray:
-        return _as_steps(self._session.rows(f"{_STEPS} %s", (since_epoch,)))
-
     def state(self) -> StoreState:
         version = self._session.one("SELECT max(version) FROM schema_version") or (0,)
         return _state(version[0], self._session.one(_STATE) or (0, 0, 0, None))
-
-
-def _as_steps(rows: list[tuple[int, int]]) -> IntArray:
-    return np.array(rows, dtype=np.int64).reshape(-1, 2)
 
 
 def _state(version: int, counts: tuple[Any, ...], damage: str = "") -> StoreState:
