@@ -56,7 +56,7 @@ def _command(command: Any, name: str, parent: click.Context, *, level: int) -> I
     )
     usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
     yield f"{'#' * level} {context.command_path}"
-    yield "\n\n".join(_plain(" ".join(part.split())) for part in command.help.replace("\b", "").split("\n\n"))
+    yield "\n\n".join(_plain(" ".join(part.split())) for part in (command.help or "").replace("\b", "").split("\n\n"))
     yield f"```text\n{usage}\n```"
     headings: dict[str, list[str]] = {}
     for each in command.params:

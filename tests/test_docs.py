@@ -103,4 +103,6 @@ def test_no_page_has_a_figure_still_to_be_filled_in() -> None:
     for page in PAGES:
         prose = re.sub(r"^```.*?^```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         words = set(re.findall(r"\b[A-Z]{5,}[0-9]*\b(?!\.(?:md|cff))", prose))
-        assert words <= {"GUARANTEE", "INPUT", "OUTPUT", "SIGINT", "SIGTERM"}, f"{page.name} has {sorted(words)}"
+        assert words <= {"GUARANTEE", "INPUT", "OUTPUT", "SIGINT", "SIGTERM", "VIOLATED"}, (
+            f"{page.name} has {sorted(words)}"
+        )

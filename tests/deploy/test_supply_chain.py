@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import tomllib
 import zipfile
 from importlib.metadata import requires
 from pathlib import Path
@@ -36,7 +37,10 @@ def hashes(name: str) -> dict[str, frozenset[str]]:
 
 def needed(extra: str) -> set[str]:
     """Return all packages that an installation with an extra needs here, as the installed packages say."""
-    waiting, seen = [("nearveil", frozenset({extra}))], set()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    own = [Requirement(line) for line in (*project["dependencies"], *project["optional-dependencies"][extra])]
+    direct = [one for one in own if one.marker is None or one.marker.evaluate()]
+    waiting, seen = [(canonicalize_name(one.name), frozenset(one.extras)) for one in direct], set()
     while waiting:
         name, extras = waiting.pop()
         if (name, extras) in seen:
@@ -47,7 +51,7 @@ def needed(extra: str) -> set[str]:
             applies = wanted.marker is None or any(wanted.marker.evaluate({"extra": each}) for each in ("", *extras))
             if applies:
                 waiting.append((canonicalize_name(wanted.name), frozenset(wanted.extras)))
-    return {name for name, _ in seen} - {"nearveil"}
+    return {name for name, _ in seen}
 
 
 def test_every_pinned_version_has_hashes() -> None:
