@@ -77,6 +77,7 @@ def test_nearby_in_an_app_of_your_own(tmp_path: Path) -> None:
         assert set(app.nearby(52.52, 13.40, k=10)) == {"ann", "bob", "eve"}
         assert app.nearby(52.4, 13.6, k=1) == ["eve"]
         assert "ann" not in app.nearby(52.52, 13.40, k=10, exclude="ann")
+        assert "ann" not in app.nearby(52.52, 13.40, k=10, asker="ann")
         app.block("ann", "bob")
         assert "ann" not in app.nearby(52.52, 13.40, k=10, asker="bob")
         app.set_tags("eve", ["chess"])

@@ -1,4 +1,7 @@
-"""A Spark DataFrame, in a process of its own: Spark leaves threads and settings behind."""
+"""A Spark DataFrame, in a process of its own: Spark leaves threads and settings behind.
+
+Its ``protect`` is the one documented function that is not in ``nv``.
+"""
 
 import json
 import subprocess
@@ -16,7 +19,7 @@ import sys
 from pyspark.sql import SparkSession
 
 import nearveil as nv
-from nearveil.release.spark.api import protect
+from nearveil.release.spark import protect
 
 # To compile a query for 300 rows takes longer than to compute it.
 settings = {
