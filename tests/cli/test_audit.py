@@ -103,22 +103,6 @@ def test_the_sound_releases_are_consistent(run: Run, release: str | None) -> Non
     assert found["witness"]["violates"] is False
 
 
-def test_consistent_is_said_to_be_no_proof(run: Run) -> None:
-    outcome = run("audit", "--mechanism", "planar-laplace", *SMALL)
-    assert outcome.code == 0, outcome
-    assert outcome.out.startswith("CONSISTENT: epsilon = 0.004 per metre is claimed")
-    assert "not prove" in outcome.out
-    assert "nearveil certify" in outcome.out
-    assert "estimated loss" in outcome.out
-
-
-def test_the_same_seed_gives_the_same_audit(run: Run) -> None:
-    square = ("audit", "--mechanism", "square", "--samples", 10_000, "--json")
-    first, again, other = (json.loads(run(*square, "--seed", seed).out) for seed in (3, 3, 4))
-    assert first["witness"] == again["witness"]
-    assert first["witness"]["counts"] != other["witness"]["counts"]
-
-
 @pytest.mark.parametrize(("delta", "code"), [(0.0, 1), (0.9, 0)])
 def test_a_claim_from_a_file(run: Run, tmp_path: Path, delta: float, code: int) -> None:
     """Half of the noise that is claimed; with a delta of 0.9 that breaks nothing. False alarms: 1e-6."""
@@ -159,18 +143,6 @@ def test_a_claim_with_an_offset_is_told_with_it(run: Run, tmp_path: Path) -> Non
     assert "nothing beyond the offset of 6" in run(*options, "--claim", "metric:4/km+6").out
 
 
-def test_an_audit_that_could_find_nothing_says_so_and_writes_nothing(run: Run, tmp_path: Path) -> None:
-    witness, picture = tmp_path / "w.json", tmp_path / "p.png"
-    outcome = run(
-        "audit", "--mechanism", "srr", "--epsilon", 20, *SMALL, "--witness", witness, "--picture", picture,
-    )  # fmt: skip
-    assert outcome.code == 3, outcome
-    assert outcome.out.startswith("INCONCLUSIVE")
-    assert "times as many samples" in outcome.out
-    assert outcome.err.count("nothing was counted") == 2
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_place_to_look_at(run: Run, tmp_path: Path) -> None:
     """A disc of 300 m with a third of the noise goes unseen on few samples, until somebody says where to look."""
     path = tmp_path / "patched.py"
@@ -194,16 +166,6 @@ def test_a_place_is_for_the_release(run: Run, tmp_path: Path) -> None:
 
 
 # -- somebody else's ----------------------------------------------------------------------------------------------
-
-
-def test_a_function_of_ones_own(run: Run, module: str, tmp_path: Path) -> None:
-    """Uniform noise loses nothing (false alarms: 1e-6); bounded noise loses without bound."""
-    assert run("audit", "--callable", f"{module}:uniform", "--claim", "local:1", *SMALL).code == 0
-    picture = tmp_path / "p.png"
-    outcome = run("audit", "--callable", f"{module}:noisy", "--claim", "local:1", *SMALL, "--picture", picture)
-    assert outcome.code == 1, outcome
-    assert f"{module}:noisy" in outcome.out
-    assert picture.stat().st_size > 20_000
 
 
 def test_a_command(run: Run, tmp_path: Path) -> None:

@@ -96,19 +96,6 @@ def test_mistakes(run: Run, server: FileServer, arguments: tuple[str, ...], code
     assert "Traceback" not in outcome.err
 
 
-def test_folder_that_cannot_be_written(run: Run, server: FileServer, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    outcome = run("datasets", "fetch", "gowalla", "--from", server.url, "--to", tmp_path / "file")
-    assert outcome.code == 4
-    assert "written" in outcome.err
-
-
-def test_folder_that_is_not_there(run: Run, cache: Path) -> None:
-    outcome = run("datasets", "--data-dir", cache / "nowhere")
-    assert (outcome.code, outcome.out) == (3, "")
-    assert "check --data-dir" in outcome.err
-
-
 def test_a_damaged_file_is_listed_as_such(run: Run, cache: Path) -> None:
     cache.mkdir()
     (cache / SNAP_FILES["gowalla"].name).write_bytes(snap_file()[:-1])

@@ -10,7 +10,6 @@ from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region
-from nearveil.release.card import GIVEN_CELLS
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run
 from tests.cli.test_bad_input import check
@@ -97,35 +96,6 @@ def test_cells_from_public_data_and_published_places_cost_nothing(
         assert json.loads(outcome.out)["epsilon_holds"] is True
 
 
-def test_that_the_source_of_free_cells_is_taken_as_stated_is_on_the_card(
-    run: Run, people_csv: Path, city: FloatArray, tmp_path: Path
-) -> None:
-    """Of cells from public data and from published places; private cells were made here, and nothing is taken."""
-    census = tmp_path / "census.csv"
-    np.savetxt(census, city, delimiter=",", header="latitude,longitude", comments="", fmt="%.6f")
-    sources = {
-        "public": ("--density", census),
-        "published": ("--published", census, "--published-within", "500m"),
-        "private": (people_csv,),
-    }
-    for source, options in sources.items():
-        arguments = ("--hide-among", 500, "--force", *options, tmp_path / "cells.geojson")
-        outcome = run("fit", *arguments, "--json")
-        assert outcome.code == 0, outcome.err
-        notes = json.loads(outcome.out)["guarantee"]["notes"]
-        assert (GIVEN_CELLS in notes) == (source != "private")
-
-
-def test_steps_are_explained(run: Run, cells_file: Path) -> None:
-    outcome = run("guarantee", "--cells", cells_file, "--epsilon", 1)
-    assert outcome.code == 0, outcome.err
-    assert "  1 step apart: 74 % sure (at most 2.72 times likelier)" in outcome.out
-    assert " 2 steps apart: 89 % sure (at most 7.39 times likelier)" in outcome.out
-    assert "20 steps apart" not in outcome.out
-    made_up = run("guarantee", "--hide-among", 5000, "--card", "full")
-    assert "This is for the cells of a made-up city" in " ".join(made_up.out.replace("│", " ").split())
-
-
 OPTIONS_THAT_DO_NOT_GO_TOGETHER = [
     (("--hide-among", 1), 2, "from 2 to"),
     (("--hide-among", 100, "--noise", "500m"), 2, "no mechanism takes"),
@@ -160,17 +130,6 @@ def test_bad_input(
     Path("torn.geojson").write_text(json.dumps(torn))
     check(run("protect", "people.csv", "out.csv", *options), code, words)
     assert not Path("out.csv").exists()
-
-
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [(("37.7123,-122.4123",), "two people or more"), (("37.7123,-122.4123",) * 9, "all rows hold the same location")],
-)
-def test_one_person_or_one_place(run: Run, tmp_path: Path, rows: tuple[str, ...], words: str) -> None:
-    source = tmp_path / "people.csv"
-    source.write_text("\n".join(["latitude,longitude", *rows]))
-    for command in (("protect", source, tmp_path / "out.csv"), ("fit", source, tmp_path / "out.geojson")):
-        check(run(*command, "--hide-among", 2), 3, words)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from nearveil.io.synthetic import on_land
 from nearveil.mechanisms.intervals import intervals_from_json
-from nearveil.region import NAMED_REGIONS, named_region
+from nearveil.region import named_region
 from nearveil.report.land import land_in
 from tests.cli.conftest import Run
 
@@ -39,17 +39,6 @@ def test_fit_on_several_rows_per_person_counts_rows(run: Run, people_csv: Path, 
     assert intervals_from_json(output.read_text()).unit == "row"
     outcome = run("protect", people_csv, tmp_path / "o.csv", "--intervals", output, "--json")
     assert json.loads(outcome.out)["guarantee"]["also"][0]["unit"] == "per row"
-
-
-def test_region(run: Run) -> None:
-    listed = run("region").out
-    assert all(name in listed for name in NAMED_REGIONS)
-    shown = run("region", "san-francisco").out
-    assert "35.4 km x 44.4 km" in shown
-    facts = json.loads(run("region", "fiji", "--json").out)
-    assert facts["west"] > facts["east"]
-    assert len(json.loads(run("region", "--json").out)["regions"]) == len(NAMED_REGIONS)
-    assert run("region", "atlantis").code == 2
 
 
 def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,17 +81,6 @@ def test_demo_folder_that_cannot_be_made(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     outcome = run("demo", "--out", tmp_path / "file" / "demo")
     assert (outcome.code, "cannot be created" in outcome.err) == (4, True)
-
-
-def test_help_and_no_arguments(run: Run) -> None:
-    for arguments in ((), ("--help",), ("protect", "--help")):
-        outcome = run(*arguments)
-        assert "Usage" in outcome.out + outcome.err
-
-
-def test_version(run: Run) -> None:
-    outcome = run("--version")
-    assert (outcome.code, outcome.out.split()[0]) == (0, "nearveil")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -92,35 +92,12 @@ def test_every_command_means_the_defence_that_was_measured(
     assert found == wanted
 
 
-def test_text_for_people(run: Run, tmp_path: Path, city: FloatArray) -> None:
-    outcome = run(
-        "plan", write_people(tmp_path / "people.csv", city[:400]), "--attacker-error", "0.3km", "--k", 5, *QUICKLY
-    )
-    assert outcome.code == 0, outcome.err
-    for words in (
-        "Goal: the best attacker is wrong by at least 300 m", "recall@5", "sparsest", "Recommended:",
-        "nearveil protect", "GUARANTEE", "not covered by any guarantee", "400 different places", "by centres: ",
-        "Loss: privacy loss of the people of the file",
-    ):  # fmt: skip
-        assert words in re.sub(r"\s+", " ", outcome.out), words
-
-
 def test_a_goal_that_cannot_be_met_is_no_failure(run: Run, few_csv: Path) -> None:
     outcome = run("plan", few_csv, "--recall", 0.9999, "--k", 100, "--between-all-places", *QUICKLY)
     assert outcome.code == 0, outcome.err
     assert "No mechanism tried meets the goal; the closest is" in re.sub(r"\s+", " ", outcome.out)
     assert "Recommended" not in outcome.out
     assert "within an interval" not in outcome.out
-
-
-def test_several_rows_are_pointed_out(run: Run, tmp_path: Path, city: FloatArray) -> None:
-    path = tmp_path / "visits.csv"
-    rows = np.column_stack([np.arange(500) % 100, np.vstack([city[:400], city[:100]])])
-    np.savetxt(path, rows, delimiter=",", header="user_id,lat,lon", comments="", fmt=["%d", "%.7f", "%.7f"])
-    outcome = run("plan", path, "--noise", "400m", *QUICKLY)
-    assert outcome.code == 0, outcome.err
-    assert "100 rows have the place of another row" in outcome.err
-    assert "'user_id' looks like a person's id and repeats" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -142,12 +119,6 @@ def test_wrong_usage_is_one_sentence(options: tuple[object, ...], words: str, ru
     assert words in outcome.err
     assert outcome.out == ""
     assert "Traceback" not in outcome.err
-
-
-def test_too_few_people(run: Run, tmp_path: Path, city: FloatArray) -> None:
-    outcome = run("plan", write_people(tmp_path / "few.csv", city[:20]), "--recall", 0.5)
-    assert outcome.code == 3
-    assert "20 people" in outcome.err
 
 
 def test_a_private_plan_says_nothing_of_the_file_but_through_the_made_up_people(
@@ -207,13 +178,6 @@ def test_plan_says_what_months_give_away(run: Run, few_csv: Path, monkeypatch: p
     )
     assert "Longer was not measured" in said
     assert "over months" not in run(*asked[:-1], "none").out
-
-
-@pytest.mark.parametrize("months", ["a year", "0", "12,-1", "999"])
-def test_plan_refuses_what_are_no_months(run: Run, few_csv: Path, months: str) -> None:
-    outcome = run("plan", few_csv, "--noise", "400m", *QUICKLY, "--months", months)
-    assert outcome.code == 2
-    assert "--months takes whole numbers" in outcome.err
 
 
 def test_what_no_service_does_has_no_months(run: Run, few_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,3 @@
-import gzip
 import json
 import os
 import subprocess
@@ -53,12 +52,8 @@ KEYS = {
         (("--set", "epsilon_per_km=4"), "planar-laplace", None, "metric"),
         # What planar Laplace does not have selects DPRS.
         (("--mechanism", "dprs"), "dprs", "metric", "metric"),
-        (("--set", "release=metric"), "dprs", "metric", "metric"),
         (("--set", "centres=60", "--noise", "500m"), "dprs", "metric", "metric"),
         (("--set", "fit_epsilon=0.5"), "dprs", "metric", "metric"),
-        (("--set", "gamma=0.4"), "dprs", "metric", "metric"),
-        (("--set", "least_radius_m=200m"), "dprs", "metric", "metric"),
-        (("--set", "release=interval"), "dprs", "interval", "interval"),
         (("--set", "epsilon_per_km=4", "--set", "fit_epsilon=0.5"), "dprs", "metric", "metric"),
         (("--epsilon", 1), "dprs", "interval", "interval"),
         (("--set", "noise=gaussian", "--set", "fit_method=pic", "--set", "rounds=3"), "dprs", "interval", "interval"),
@@ -72,7 +67,6 @@ KEYS = {
             "interval",
         ),
         (("--set", "least_radius_m=200m", "--epsilon", 2), "dprs", "interval", "interval"),
-        (("--mechanism", "planar-laplace"), "planar-laplace", None, "metric"),
         (("--mechanism", "planar-laplace", "--set", "epsilon_per_km=4"), "planar-laplace", None, "metric"),
         (("--mechanism", "laplace", "--epsilon", 2), "laplace", None, "local"),
         (("--mechanism", "srr"), "srr", None, "local"),
@@ -121,21 +115,6 @@ def test_json_says_what_holds_for_the_people_of_the_file(
     assert document["epsilon_holds"] is own
 
 
-def test_a_seed_repeats_and_secure_randomness_does_not(run: Run, people_csv: Path, tmp_path: Path) -> None:
-    texts = []
-    for number, seed in enumerate([("--seed", 5), ("--seed", 5), (), ()]):
-        outcome = run("protect", people_csv, tmp_path / f"{number}.csv", *seed, *FEW, "--json")
-        texts.append((tmp_path / f"{number}.csv").read_text())
-        assert json.loads(outcome.out)["seeded"] is bool(seed)
-    assert texts[0] == texts[1]
-    assert len(set(texts)) == 3
-
-
-def test_published_files_say_that_they_came_from_a_seed(run: Run, people_csv: Path, tmp_path: Path) -> None:
-    run("protect", people_csv, tmp_path / "out.geojson", "--seed", 5, *FEW)
-    assert json.loads((tmp_path / "out.geojson").read_text())["nearveil"]["seeded"] is True
-
-
 def test_intervals_from_a_file(run: Run, people_csv: Path, tmp_path: Path) -> None:
     intervals = tmp_path / "intervals.json"
     assert run("fit", people_csv, intervals, "--epsilon", 0.5, *FEW).code == 0
@@ -148,18 +127,6 @@ def test_intervals_from_a_file(run: Run, people_csv: Path, tmp_path: Path) -> No
     assert document["guarantee"]["also"][0]["epsilon"] == pytest.approx(0.5)
     assert run("protect", few, tmp_path / "o.csv", "--intervals", intervals, "--set", "centres=5").code == 2
     assert run("protect", few, tmp_path / "o.csv", "--intervals", intervals, "--region", "paris").code == 2
-
-
-def test_repeated_people_are_refused_unless_accepted(run: Run, tmp_path: Path) -> None:
-    source = tmp_path / "rows.csv"
-    source.write_text("who,lat,lon\na,37.7,-122.4\nb,37.6,-122.3\na,37.7,-122.4\n")
-    arguments = ("protect", source, tmp_path / "out.csv", *PLANAR, "--person", "who")
-    refused = run(*arguments)
-    assert refused.code == 3
-    assert "row 3 has the same 'who' as row 1" in refused.err
-    accepted = run(*arguments, "--per-row", "--json")
-    assert accepted.code == 0
-    assert any("rows compose" in note for note in json.loads(accepted.out)["guarantee"]["notes"])
 
 
 def test_per_row_budgets_are_not_called_per_person(run: Run, people_csv: Path, tmp_path: Path) -> None:
@@ -192,19 +159,6 @@ def test_a_persons_id_that_is_left_out_is_warned_of(run: Run, people_csv: Path, 
     assert run("protect", people_csv, tmp_path / "b.csv", *PLANAR, "--drop", "id", "--per-row").err == ""
 
 
-def test_revealing_columns_are_carried_with_a_warning(run: Run, tmp_path: Path) -> None:
-    source = tmp_path / "rows.csv"
-    source.write_text("name,home_address,geohash,lat,lon\nA,1 Main St,9q8y,37.7,-122.4\n")
-    outcome = run("protect", source, tmp_path / "o.csv", *PLANAR)
-    assert outcome.code == 0
-    assert "'home_address'" in outcome.err
-    assert "'geohash'" in outcome.err
-    assert "1 Main St,9q8y" in (tmp_path / "o.csv").read_text()
-    dropped = run("protect", source, tmp_path / "p.csv", *PLANAR, "--drop", "home_address", "--drop", "geohash")
-    assert "warning" not in dropped.err
-    assert (tmp_path / "p.csv").read_text().startswith("name,lat,lon\n")
-
-
 def test_clip_only_when_asked(run: Run, tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("lat,lon\n37.7,-122.4\n38.7,-122.4\n")
@@ -226,12 +180,6 @@ def test_antimeridian(run: Run, tmp_path: Path) -> None:
         outcome = run("protect", source, tmp_path / "o.csv", *PLANAR, "--force", "--region", region)
         assert outcome.code == 0, outcome.err
     assert (np.abs(read_people(tmp_path / "o.csv").points[:, 1]) > 179).all()
-
-
-def test_gzip_and_named_columns(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "in.csv.gz").write_bytes(gzip.compress(b"n,e\n37.7,-122.4\n"))
-    arguments = ("--latitude", "n", "--longitude", "e", *PLANAR)
-    assert run("protect", tmp_path / "in.csv.gz", tmp_path / "out.parquet", *arguments).code == 0
 
 
 def test_as_an_installed_command(people_csv: Path, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_the_card_says_what_a_kept_order_can_give_away(run: Run, source: Path, t
         # Scripts read these two.
         assert document["epsilon_holds"] is (order == "random")
         assert (document["holds_for_these_people"] is None) is (order == "kept")
-        said = any("kept (--keep-order) and not covered" in note for note in document["guarantee"]["notes"])
+        said = any("order of the rows is kept" in note for note in document["guarantee"]["notes"])
         assert said is (order == "kept")
 
 

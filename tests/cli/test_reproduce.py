@@ -2,27 +2,18 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
-from markupsafe import Markup
 
-from nearveil.evaluation import cells
-from nearveil.evaluation.experiments.registry import EXPERIMENTS, findings
-from nearveil.evaluation.experiments.scope import Scope
 from nearveil.evaluation.runner import open_journal
-from nearveil.report.html import Drawn
-from nearveil.report.reproduce import QUICK, facts_of, warnings_of, write_page
 from tests.cli.conftest import Run
-from tests.evaluation.made_up_results import made_up_results, tiny_town
-from tests.report.test_html_report import Page
+from tests.evaluation.made_up_results import tiny_town
 
 TOWN = tiny_town("brightkite", people=1000)
 SMALL = ("--dataset", "brightkite", "--quick", "--runs", 1, "--instances", 2, "--cores", 1)
@@ -63,15 +54,6 @@ def test_one_figure_from_one_command(run: Run, data: Path, tmp_path: Path) -> No
     assert "# Figure 9" in (first / "figure9.md").read_text(encoding="utf-8")
     assert "gamma" in outcome.out
     assert f"Written to {other}: figure9.csv, figure9.md, figure9.png" in outcome.out
-
-
-def test_table_1_from_one_command(run: Run, data: Path, tmp_path: Path) -> None:
-    out = tmp_path / "report"
-    outcome = run("reproduce", "table1", *SMALL, "--data-dir", data, "--out", out)
-    assert outcome.code == 0, outcome.err
-    assert set(files(out)) == {"cells.jsonl", "table1.csv", "table1.md", "table1.png"}
-    # Two attacks at three k, three at one.
-    assert len(files(out)["table1.csv"].splitlines()) == 1 + 2 * 3 + 3
 
 
 def test_what_is_finished_is_not_measured_again(run: Run, data: Path, tmp_path: Path) -> None:
@@ -123,46 +105,6 @@ def test_killed_in_the_middle_and_run_again(run: Run, data: Path, tmp_path: Path
     assert {name: content for name, content in files(out).items() if name != "cells.jsonl"} == {
         name: content for name, content in files(whole).items() if name != "cells.jsonl"
     }
-
-
-def test_the_report_has_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cells, "fitted", lambda mechanism, _dataset: mechanism)
-    scope = Scope(datasets={"brightkite": TOWN}, runs=2, instances=2, queries=10, targets=2, quick=True)
-    results = made_up_results(cell for part in EXPERIMENTS.values() for cell in part.cells(scope))
-    outcomes = [part.outcome(scope, results) for part in EXPERIMENTS.values()]
-    names = [picture.name for outcome in outcomes for picture in outcome.pictures]
-    drawn = {name: Drawn(b"", Markup('<figure data-name="{}"></figure>').format(name)) for name in names}
-    write_page(scope, outcomes, findings(scope, results), drawn, tmp_path)
-    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
-    anchors = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
-    assert {f"part-{name}" for name in EXPERIMENTS} <= anchors
-    assert {f"finding-{number}" for number in (1, 2, 3)} <= anchors
-    links = [href for attributes, _ in page.all("a") if (href := attributes.get("href", "")).startswith("#")]
-    assert {link.removeprefix("#") for link in links} <= anchors
-    for card, _ in page.all("article"):
-        assert card["id"].startswith("finding-")
-    assert "not in this report" not in page.source
-    assert page.source.count('<div class="evidence">') == 3
-    assert [figure["data-name"] for figure, _ in page.all("figure") if "data-name" in figure] == names
-    tables = [table for outcome in outcomes for table in outcome.tables if not table.in_files_alone]
-    assert len(page.all("figure")) == len(names) + len(tables)
-
-
-def test_facts_and_warnings() -> None:
-    scope = Scope(datasets={"brightkite": TOWN}, runs=2, quick=True, seed=7)
-    facts = dict(facts_of(scope, QUICK))
-    assert "--quick" in facts["Command"]
-    assert facts["Command"] == "nearveil reproduce --quick --seed 7 --instances 50 --dataset brightkite --data-dir DIR"
-    assert re.search(r"made up, 1,000 places, digest [0-9a-f]{12}", facts["Data: brightkite"])
-    quick, few, missing = warnings_of(scope)
-    assert "2 runs" in quick
-    assert "3 people a run" in few
-    assert all(name in missing for name in ("gowalla", "gaussian", "beta"))
-    assert "brightkite" not in missing
-    full = Scope(datasets=dict.fromkeys(("brightkite", "gowalla", "gaussian", "beta"), TOWN))
-    assert warnings_of(full) == []
-    rebuilt = replace(TOWN, source="reconstruction (brightkite_sf.csv.gz)")
-    assert "not SNAP's originals" in warnings_of(replace(full, datasets={**full.datasets, "brightkite": rebuilt}))[0]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,10 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def start(folder: Path, **options: Any) -> None:
-    demo.serve_demo(out=folder / "demo", port=0, **options)
+    assert demo.serve_demo.callback is not None
+    demo.serve_demo.callback(
+        out=folder / "demo", port=0, **{"noise": None, "hide_among": None, "epoch": "1m", **options}
+    )
 
 
 def test_it_hides_among_people(started: list[Any], tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_a_short_card_has_twelve_lines_and_says_what_it_leaves_out() -> None:
     assert "card(full=True)" in card
     elsewhere = HELD.card(full_is_at="GET /v1/guarantee")
     assert "Why it holds: GET /v1/guarantee" in elsewhere
-    assert "--card" not in elsewhere
+    assert "card(full" not in elsewhere
 
 
 def test_json_holds_everything() -> None:
