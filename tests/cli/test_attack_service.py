@@ -138,9 +138,9 @@ def test_a_persons_token_is_no_platform_key(run: Run, service: StubService, tmp_
     assert service.requests == []
 
 
-@pytest.mark.parametrize("option", ["--key", "--targets", "--target", "--truth"])
-def test_options_of_the_audit_need_an_address(run: Run, option: str) -> None:
-    outcome = run("attack", "--dataset", "gaussian", option, "1")
+@pytest.mark.parametrize(("option", "value"), [("--key", "x"), ("--targets", 1), ("--target", 1), ("--truth", "1,2")])
+def test_options_of_the_audit_need_an_address(run: Run, option: str, value: object) -> None:
+    outcome = run("attack", "--dataset", "gaussian", option, value)
     assert (outcome.code, f"{option} needs --url" in outcome.err) == (2, True)
 
 
