@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nearveil.attacks.oracle import CountedOracle
-from nearveil.attacks.policies import PRESETS, AnswerPolicy, preset_named
+from nearveil.attacks.policies import PRESETS, AnswerPolicy, preset_or_policy
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
 from nearveil.region import Region
@@ -105,9 +105,9 @@ def test_moves_show_after_some_questions(san_francisco: Region) -> None:
 
 def test_presets(san_francisco: Region) -> None:
     assert set(PRESETS) == {"check-in-500m", "sort-by-distance", "nearest-50-or-30km", "three-decimals"}
-    check_in = str(preset_named("check-in-500m").policy)
+    check_in = str(preset_or_policy("check-in-500m").policy)
     listed = oracle(san_francisco, check_in, k=40).nearby(HERE)
     assert set(listed) == set(range(16))
     assert list(listed) != sorted(map(int, map(str, listed)))
-    with pytest.raises(UsageError, match="there is no preset 'dating'"):
-        preset_named("dating")
+    with pytest.raises(UsageError, match=r"there is no policy 'dating'.*three-decimals"):
+        preset_or_policy("dating")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from nearveil.attacks.registry import ATTACKS
+from nearveil.cli.attack import attack
 from nearveil.cli.populations import file_population
 from nearveil.io.people import ReadOptions
 from nearveil.region import Region
@@ -48,82 +49,35 @@ def test_json_is_a_list_of_rows(run: Run, people_csv: Path) -> None:
         assert (row["acc"], row["certified"], row["false_certificates"]) == (1.0, 1.0, 0)
 
 
-@pytest.mark.parametrize("options", [(), ("--published-colluders",)])
-def test_protection_is_asked_for_as_in_protect(run: Run, people_csv: Path, options: tuple[str, ...]) -> None:
+def test_protection_is_asked_for_as_in_protect(run: Run, people_csv: Path) -> None:
     outcome = run(
         "attack", "--input", people_csv, "--attack", "gi-lia", "--attack", "adaptive", "--mechanism", "planar-laplace",
-        "--noise", "2km", "--json", *options, *SMALL,
+        "--noise", "2km", "--json", *SMALL,
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
     for row in json.loads(outcome.out):
         assert row["protected"] is True
-        assert row["published_colluders"] is bool(options)
         assert row["dist_m"] > 300
         assert row["bayes_dist_m"] > 100
 
 
-def test_everybody_matched_at_once_and_known_people(run: Run, people_csv: Path, tmp_path: Path) -> None:
-    few = tmp_path / "few.csv"
-    few.write_text("".join(people_csv.read_text(encoding="utf-8").splitlines(keepends=True)[:201]), encoding="utf-8")
-    command = ("attack", "--input", few, "--attack", "gi-lia", "--noise", "500m", "--joint", *SMALL)
-    row = json.loads(run(*command, "--json").out)[0]
-    assert row["known_share"] == 0
-    assert row["bayes_joint"].keys() == row["bayes"].keys()
-    assert row["bayes_joint"]["targets"] == row["bayes"]["targets"] == 200
-    outcome = run(*command, "--known-share", 0.9)
-    assert outcome.code == 0, outcome.err
-    assert "where 90 % of the people live" in outcome.out
-    # The columns are apart by two spaces; a share comes before its interval.
-    shares = {
-        tuple(line.split("  ")[:2]): float(line.split("(")[0].split()[-1])
-        for line in outcome.out.splitlines()
-        if line.startswith(("one person alone", "everybody matched"))
-    }
-    # Nine tenths of the addresses are taken.
-    assert shares["everybody matched at once", "all"] > row["bayes_joint"]["named"]
-    assert ("everybody matched at once", "sparsest tenth") in shares
+def test_what_has_no_option_here_is_set(run: Run, tmp_path: Path, city: FloatArray) -> None:
+    """Epsilon and the files of cells and intervals, which are options of protect."""
+    people = write_people(tmp_path / "people.csv", city[:200])
+    few = ("attack", "--input", people, "--attack", "gi-lia", "--json", *SMALL)
+    cells, intervals = tmp_path / "cells.geojson", tmp_path / "intervals.json"
+    assert run("fit", people, cells, "--hide-among", 9, "--seed", 1).code == 0
+    assert run("fit", people, intervals, "--set", "centres=2", "--seed", 1).code == 0
+    for options in ((f"cells={cells}",), (f"intervals={intervals}", "epsilon=1")):
+        outcome = run(*few, *(word for option in options for word in ("--set", option)))
+        assert outcome.code == 0, outcome.err
+        assert json.loads(outcome.out)[0]["protected"] is True
+    outcome = run(*few, "--set", f"cells={cells}", "--set", f"intervals={intervals}")
+    assert (outcome.code, len(outcome.err.splitlines())) == (2, 1)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--joint",), "--joint) is about published locations, and nobody is protected"),
-        (("--known-share", 0.5), "--known-share) is about published locations, and nobody is protected"),
-        (("--noise", "500m", "--known-share", 1), "at least 0 and less than 1"),
-        (("--noise", "500m", "--known-share", -0.1), "at least 0 and less than 1"),
-        (("--noise", "500m", "--known-share", "nan"), "at least 0 and less than 1"),
-        (("--noise", "500m", "--known-share", 0.9999), "fewer than two are left to attack"),
-        (("--joint", "--mechanism", "{without_density}"), "needs the density of the mechanism"),
-        (("--joint", "--url", "http://127.0.0.1:1"), "--joint is for simulated services"),
-    ],
-)
-def test_what_the_bayes_attacker_cannot_use(
-    run: Run, people_csv: Path, tmp_path: Path, options: tuple[object, ...], message: str
-) -> None:
-    without_density = tmp_path / "theirs.py"
-    without_density.write_text(WITHOUT_DENSITY, encoding="utf-8")
-    given = [str(option).format(without_density=f"{without_density}:Shifted") for option in options]
-    people = () if "--url" in given else ("--input", people_csv)
-    outcome = run("attack", *people, "--attack", "gi-lia", *([] if "--url" in given else SMALL), *given)
-    assert outcome.code == 2, outcome.err
-    assert message in " ".join(outcome.err.split())
-    assert "Traceback" not in outcome.err
-
-
-WITHOUT_DENSITY = """
-from nearveil import Guarantee, Mechanism
-
-class Shifted(Mechanism):
-    def __init__(self, *, region="san-francisco", seed=None):
-        self.region, self.seed = region, seed
-
-    def draw(self, x, rows):
-        return x + 200 * (rows.uniforms(2) - 0.5)
-
-    @property
-    def guarantee(self):
-        return Guarantee.claimed_by_nobody()
-"""
+def test_the_command_has_at_most_thirty_options() -> None:
+    assert len(attack.params) <= 30
 
 
 def test_one_named_person_with_pictures(run: Run, people_csv: Path, tmp_path: Path) -> None:
@@ -141,7 +95,7 @@ def test_one_named_person_with_pictures(run: Run, people_csv: Path, tmp_path: Pa
 
 
 def test_the_person_named_is_the_one_attacked(people_csv: Path, san_francisco: Region) -> None:
-    population = file_population(people_csv, san_francisco, None, ReadOptions())
+    population = file_population(people_csv, san_francisco, ReadOptions())
     # Ids of this file start at 0.
     assert [population.number_of(person) for person in ("0", "17", "999")] == [0, 17, 999]
 
@@ -185,17 +139,15 @@ BAD = [
     (("--k", "ten"), 2, "--k takes whole numbers"),
     (("--tau", "0"), 2, "--tau takes a length greater than 0"),
     (("--tau", "-5m"), 2, "--tau takes a length greater than 0"),
-    (("--tau", "1e-200m"), 2, "at least 1 m"),
+    (("--tau", "0.5m"), 2, "at least 1 m"),
     (("--colluders", "0", "--attack", "adaptive"), 2, "1 to 32 colluders"),
     (("--runs", "0"), 2, "at least one run"),
     (("--instances", "-3"), 2, "at least one run and one instance"),
-    (("--published-colluders",), 2, "needs a protection"),
-    (("--dataset", "gaussian"), 2, "either --dataset"),
-    (("--id", "nope", "--person", "1"), 3, "not have exactly one column 'nope'"),
+    (("--dataset", "gaussian"), 2, "--input cannot be used with --dataset"),
+    (("--truth", "37.7,-122.4"), 2, "--truth needs --url or --adapter"),
     (("--trace", "picture.jpg"), 2, "ends in .png"),
     (("--animate", "film.mp4"), 2, ".gif"),
     (("--region", "paris"), 3, "region"),
-    (("--data-dir", "."), 2, "--data-dir cannot be used with --input"),
     (("--person", "9" * 5000), 2, "there is no such person"),
 ]
 
@@ -209,7 +161,7 @@ def test_bad_input_is_one_sentence(run: Run, people_csv: Path, options: tuple[st
     assert len(outcome.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("options", [("--region", "paris"), ("--id", "x"), ("--clip",), ("--latitude", "y")])
+@pytest.mark.parametrize("options", [("--region", "paris"), ("--latitude", "y")])
 def test_options_that_would_do_nothing_are_refused(run: Run, options: tuple[str, ...]) -> None:
     outcome = run("attack", "--dataset", "gaussian", *options)
     assert (outcome.code, "cannot be used with --dataset" in outcome.err) == (2, True)
@@ -218,8 +170,8 @@ def test_options_that_would_do_nothing_are_refused(run: Run, options: tuple[str,
 def test_intervals_of_another_region(run: Run, people_csv: Path, tmp_path: Path) -> None:
     intervals = tmp_path / "intervals.json"
     edges = "37.4,-122.7,38.0,-122.1"
-    assert run("fit", people_csv, intervals, "--region", edges, "--centres", 60).code == 0
-    outcome = run("attack", "--dataset", "gaussian", "--intervals", intervals, *SMALL)
+    assert run("fit", people_csv, intervals, "--region", edges, "--set", "centres=60").code == 0
+    outcome = run("attack", "--dataset", "gaussian", "--set", f"intervals={intervals}", *SMALL)
     assert (outcome.code, "another region" in outcome.err) == (2, True)
 
 
@@ -283,7 +235,6 @@ def test_pictures_show_other_answers(run: Run, people_csv: Path, tmp_path: Path)
         (("--answers", "distance:1km", "--k", 10), "--k is for ranked lists"),
         (("--answers", "distance:1km", "--colluders", 4), "--colluders is for ranked lists"),
         (("--answers", "distance:1km", "--attack", "gi-lia"), "use --attack adaptive"),
-        (("--truth", "37.7,-122.4"), "--adapter"),
     ],
 )
 def test_options_that_do_not_fit_the_answers_are_refused(
@@ -321,7 +272,7 @@ def test_an_adapter_is_attacked(run: Run, tmp_path: Path) -> None:
     for arguments, reason in (
         (("attack", "--adapter", path), "--truth"),
         ((*command, "--k", 10), "--k cannot be used with --adapter"),
-        ((*command, "--colluders", 4), "name your accounts in the file"),
+        ((*command, "--colluders", 4), "--colluders cannot be used with --adapter"),
         ((*command, "--target", "me"), "--target is for lists"),
         ((*command, "--attack", "gi-lia"), "needs ranked lists"),
         ((*command, "--attack", "adaptive", "--attack", "gi-lia"), "takes one attack"),
@@ -391,12 +342,12 @@ def test_a_lucky_estimate_is_called_unsure(run: Run, tmp_path: Path) -> None:
     assert ", though the attack itself was not sure (no more questions allowed)." in run(*command).out
 
 
-def test_a_policy_and_a_preset(run: Run, people_csv: Path) -> None:
+def test_policies_by_parts_and_by_name(run: Run, people_csv: Path) -> None:
     few = ("attack", "--input", people_csv, "--attack", "gi-lia", "--json", *SMALL)
     (row,) = json.loads(run(*few, "--policy", "snap:100m,cutoff:2km").out)
     assert row["policy"] == "snap:100m,cutoff:2000m"
-    (row,) = json.loads(run(*few, "--preset", "nearest-50-or-30km").out)
-    assert (row["policy"], row["k"]) == ("cutoff:30000m,at-least:50", row["k"])
+    (row,) = json.loads(run(*few, "--policy", "nearest-50-or-30km").out)
+    assert row["policy"] == "cutoff:30000m,at-least:50"
     assert row["k"] == len(people_csv.read_text().splitlines()) - 1
 
 
@@ -405,9 +356,8 @@ def test_a_policy_and_a_preset(run: Run, people_csv: Path) -> None:
     [
         (("--policy", "shuffle:1"), "there is no answer policy 'shuffle'"),
         (("--policy", "drop:2"), "drop takes a share from 0 to below 1"),
-        (("--preset", "dating"), "there is no preset 'dating'; there are check-in-500m"),
-        (("--preset", "three-decimals", "--policy", "drop:0.1"), "give one of --preset and --policy"),
-        (("--preset", "check-in-500m", "--k", 10), "--k cannot be used with --preset check-in-500m"),
+        (("--policy", "dating"), "there is no policy 'dating'; write one of check-in-500m"),
+        (("--policy", "check-in-500m", "--k", 10), "--k cannot be used with --policy check-in-500m"),
         (("--policy", "cutoff:1m,group:50"), "the service lists nobody near any of its people"),
         (
             ("--answers", "distance:1km", "--policy", "snap:100m,drop:0.1", "--attack", "adaptive"),

@@ -105,7 +105,7 @@ OPTIONS_THAT_DO_NOT_GO_TOGETHER = [
     (("--mechanism", "dprs", "--set", "least_cell_m=100m"), 2, "dprs has no parameter least_cell_m"),
     (("--cells", "cells.geojson", "--set", "fit_epsilon=1"), 2, "was made already"),
     (("--cells", "cells.geojson", "--set", "least_cell_m=1km"), 2, "was made already"),
-    (("--cells", "cells.geojson", "--region", "paris"), 2, "--region differs from that of the --cells file"),
+    (("--cells", "cells.geojson", "--region", "paris"), 2, "--region differs from that of the cells file"),
     (("--set", "least_cell_m=9km"), 2, "must not be greater than the largest"),
     (("--set", "least_cell_m=500km", "--set", "largest_cell_m=500km"), 2, "would be one cell"),
     (("--hide-among", 6_000, "--cells", "cells.geojson"), 2, "about 5,000 people, fewer than the 6,000"),

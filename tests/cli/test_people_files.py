@@ -48,7 +48,7 @@ def test_json_and_the_file_do_not_mix(run: Run) -> None:
 
 @pytest.mark.usefixtures("piped")
 def test_other_commands_read_standard_input(san_francisco: Region) -> None:
-    people = file_population(Path("-"), san_francisco, None, ReadOptions())
+    people = file_population(Path("-"), san_francisco, ReadOptions())
     assert people.dataset.name == "standard input"
     assert people.number_of("7") == 7
 
@@ -107,8 +107,3 @@ def test_lengths_beyond_the_region_are_questioned(run: Run, tmp_path: Path) -> N
     outcome = run("protect", tmp_path / "in.csv", tmp_path / "out.csv", "--noise", "500km")
     check(outcome, 2, "more than the region is wide (44 km)")
     assert run("protect", tmp_path / "in.csv", tmp_path / "out.csv", "--set", "epsilon_per_km=0.004").code == 0
-
-
-def test_options_of_reading_belong_to_a_file(run: Run) -> None:
-    outcome = run("attack", "--dataset", "gaussian", "--encoding", "latin-1")
-    check(outcome, 2, "--encoding cannot be used with --dataset")

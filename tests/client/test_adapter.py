@@ -141,7 +141,7 @@ def test_lists_behind_an_adapter_are_attacked_with_accounts(
 def test_the_test_account_is_named_and_is_none_of_the_attackers(toy: str, write: Write, san_francisco: Region) -> None:
     adapter = Adapter(write(lists_of_the_docs(toy)), san_francisco)
     answers = adapter.answers(None)
-    for target, said in ((None, "--target"), ("nobody", "from no place"), ("mine-2", "another test account")):
+    for target, said in ((None, "target="), ("nobody", "from no place"), ("mine-2", "another test account")):
         with pytest.raises(UsageError, match=said):
             attack_adapter(adapter, answers, san_francisco, truth=TRUTH, target=target)
 
@@ -185,13 +185,13 @@ def test_adapters_that_fail_get_one_sentence_with_the_function(
     ("text", "answers", "reason"),
     [
         ("", None, "defines none of"),
-        ("def within(a, b, r): return True", None, "--answers: filter:1km, filter:5km-fixed or circle:2km$"),
+        ("def within(a, b, r): return True", None, "answers=: filter:1km, filter:5km-fixed or circle:2km$"),
         ("def within(a, b, r): return True", "distance", "needs a function distance"),
         ("def distance(a, b): return 1", "distance:1km", "finds out the steps"),
         ("def distance(a, b): return 1\ndef within(a, b, r): return True", None, "say what to attack"),
         ("import nothing_of_this_name", None, "cannot be loaded"),
         ("raise SystemExit(7)", None, "exits when it is loaded"),
-        ("def nearby(a, b): return []\naccounts = 'me'", None, "--target"),
+        ("def nearby(a, b): return []\naccounts = 'me'", None, "target="),
     ],
 )
 def test_adapters_that_do_not_fit_are_refused(

@@ -58,14 +58,6 @@ def test_who_asks_is_not_on_the_map_and_asks_with_a_token(service: StubService) 
     assert not any(person.startswith(accounts.prefix) for person in service.published)
 
 
-def test_questions_are_spread_over_accounts(service: StubService) -> None:
-    _, attacker = attacker_at(service, askers=3)
-    oracle = attacker.oracle()
-    for _ in range(7):
-        oracle.nearby((0.0, 0.0))
-    assert (len(service.askers()), oracle.queries) == (3, 7)
-
-
 def test_moves_are_published_together_before_the_next_question(service: StubService) -> None:
     service.at_once = False
     _, attacker = attacker_at(service, colluders=3)

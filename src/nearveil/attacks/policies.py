@@ -272,8 +272,16 @@ PRESETS = {
 """Presets by name: shapes, not products."""
 
 
-def preset_named(name: str) -> Preset:
-    """Return a preset by its name."""
-    if name not in PRESETS:
-        raise UsageError(f"there is no preset {name!r}; there are {', '.join(PRESETS)}")
-    return PRESETS[name]
+def preset_or_policy(text: str) -> Preset:
+    """Return a preset by its name, or a policy as it is written, for lists of k people.
+
+    Examples
+    --------
+    >>> preset_or_policy("drop:0.1").lists_everybody
+    False
+    """
+    if text in PRESETS:
+        return PRESETS[text]
+    if text.strip() and not set(text) & set(":,"):
+        raise UsageError(f"there is no policy {text!r}; write one of {', '.join(PRESETS)}, or parts such as drop:0.1")
+    return Preset(AnswerPolicy.parse(text), False, "")

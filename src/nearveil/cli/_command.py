@@ -86,6 +86,20 @@ def group(**kwargs: Any) -> Callable[[Callable[..., Any]], Group]:
     return click.group(cls=Group, **kwargs)
 
 
+def under(heading: str, *options: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """Declare several options, all of which the help shows under one heading."""
+
+    def decorate(function: Function) -> Function:
+        before = len(getattr(function, "__click_params__", ()))
+        for each in reversed(options):
+            function = each(function)
+        for declared in getattr(function, "__click_params__", ())[before:]:
+            declared.heading = heading
+        return function
+
+    return decorate
+
+
 def option(*names: str, **kwargs: Any) -> Callable[[Function], Function]:
     """Declare an option; ``heading`` says where the help shows it."""
     if isinstance(kwargs.get("type"), Length):

@@ -36,7 +36,7 @@ _OPTIONS = {
     "intervals": "--intervals",
 }
 _STRENGTHS = ("noise_m", "epsilon", "hide_among")
-_NOT_SET = (*_OPTIONS, "region", "seed", "calibration")
+_NOT_SET = ("region", "seed", "calibration")
 # Files are for one mechanism each, and replace the parameters of its fit.
 _FITTED = {
     "intervals": ("dprs", ("centres", "rounds", "gamma", "fit_method", "population", "fit_epsilon")),
@@ -152,7 +152,7 @@ class MechanismChoice:
             useless = [each for each in of_fit if each in params and file in params]
             if useless:
                 raise UsageError(
-                    f"{flag_of(useless[0])} is for a fit, and the --{file} file was made already; leave it out"
+                    f"{flag_of(useless[0])} is for a fit, and the {flag_of(file)} file was made already; leave it out"
                 )
 
 
@@ -182,7 +182,16 @@ def _settable(entry: MechanismEntry) -> set[str]:
     """Return the names of the parameters that ``--set`` takes."""
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     named = {name for name, each in inspect.signature(entry.mechanism).parameters.items() if each.kind not in kinds}
-    return named - set(_NOT_SET) | ({_PER_KM} if "noise_m" in named else set())
+    return named - {*_NOT_SET, *_own_options()} | ({_PER_KM} if "noise_m" in named else set())
+
+
+def _own_options() -> dict[str, str]:
+    """Return the parameters that have an option of their own in the command that runs."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return _OPTIONS
+    names = {each.name for each in context.command.params}
+    return {name: flag for name, flag in _OPTIONS.items() if name in names}
 
 
 def _name(entry: MechanismEntry) -> str:
@@ -193,13 +202,15 @@ def flag_of(name: str) -> str:
     """Return the option of a parameter."""
     if name == "mechanism":
         return "--mechanism"
-    return _OPTIONS.get(name, f"--set {name}")
+    return _own_options().get(name, f"--set {name}")
 
 
 def _taken(entry: MechanismEntry) -> str:
     name = _name(entry)
     options = [
-        flag for each, flag in _OPTIONS.items() if each in entry.parameters and _FITTED.get(each, (name,))[0] == name
+        flag
+        for each, flag in _own_options().items()
+        if each in entry.parameters and _FITTED.get(each, (name,))[0] == name
     ]
     return ", ".join([*options, *(f"--set {each}" for each in sorted(_settable(entry)))]) or "none of these options"
 
@@ -220,7 +231,7 @@ def read_settings(texts: Sequence[str]) -> dict[str, str]:
             raise UsageError("--set takes a parameter and its value, such as --set gamma=0.3")
         if name in named:
             raise UsageError(f"--set {name} is given twice; leave one out")
-        if name in _OPTIONS:
+        if name in _own_options():
             raise UsageError(f"{name} has an option of its own; use {_OPTIONS[name]}")
         if name in _NOT_SET:
             raise UsageError(f"{name} cannot be set with --set")
@@ -229,11 +240,20 @@ def read_settings(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _choice(
-    *, mechanism: str | None, cells: Path | None, intervals: Path | None, settings: Sequence[str], **given: Any
+    *,
+    mechanism: str | None,
+    settings: Sequence[str],
+    cells: Path | None = None,
+    intervals: Path | None = None,
+    **given: Any,
 ) -> MechanismChoice:
+    named = read_settings(settings)
+    # In commands that have no options for these files, --set names them.
+    cells = Path(named.pop("cells")) if "cells" in named else cells
+    intervals = Path(named.pop("intervals")) if "intervals" in named else intervals
     return MechanismChoice(
         name=mechanism,
-        settings=read_settings(settings),
+        settings=named,
         cells=None if cells is None else load_cells(cells),
         cells_file=cells,
         intervals=None if intervals is None else intervals_from_json(read_text(intervals, "intervals")),
@@ -258,24 +278,26 @@ hide_among_option = option(
     show_default="that of the --cells file, or 100",
     heading=_HEADING,
 )
+_mechanism_option = option(
+    "--mechanism",
+    metavar="NAME",
+    help=f"{', '.join(MECHANISMS)}, or your own as FILE.py:CLASS or module:CLASS.",
+    show_default="planar-laplace, or the one that has the parameters given",
+    heading=_HEADING,
+)
+_noise_option = option(
+    "--noise",
+    "noise_m",
+    type=Length(),
+    help="Mean distance that the noise adds, such as 500m or 1.5km.",
+    show_default=f"{DEFAULT_NOISE_M:.0f}m",
+    heading=_HEADING,
+)
 mechanism_options = options_as(
     "mechanism",
     (
-        option(
-            "--mechanism",
-            metavar="NAME",
-            help=f"{', '.join(MECHANISMS)}, or your own as FILE.py:CLASS or module:CLASS.",
-            show_default="planar-laplace, or the one that has the parameters given",
-            heading=_HEADING,
-        ),
-        option(
-            "--noise",
-            "noise_m",
-            type=Length(),
-            help="Mean distance that the noise adds, such as 500m or 1.5km.",
-            show_default=f"{DEFAULT_NOISE_M:.0f}m",
-            heading=_HEADING,
-        ),
+        _mechanism_option,
+        _noise_option,
         option(
             "--epsilon",
             type=float,
@@ -303,3 +325,5 @@ mechanism_options = options_as(
     _choice,
 )
 """Adds the options of a mechanism; the command gets a `MechanismChoice` as ``mechanism``."""
+few_mechanism_options = options_as("mechanism", (_mechanism_option, _noise_option, set_option), _choice)
+"""The same for a command with many other options: ``--set`` also takes epsilon, hide_among, cells and intervals."""

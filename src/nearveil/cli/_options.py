@@ -28,7 +28,7 @@ region_option = option(
     "--region",
     metavar="REGION",
     help=_REGION_HELP,
-    show_default=f"region of the --intervals or --cells file, or {DEFAULT_REGION}",
+    show_default=f"region of the intervals or cells file, or {DEFAULT_REGION}",
 )
 # For commands without --intervals and --cells.
 own_region_option = option("--region", metavar="REGION", help=_REGION_HELP, show_default=DEFAULT_REGION)
@@ -69,7 +69,7 @@ def chosen_region(region: str | None, learned: Intervals | Cells | None = None) 
     if learned is None:
         return parse_region(DEFAULT_REGION if region is None else region)
     if region is not None and not parse_region(region, learned.region.scaling).same_edges(learned.region):
-        file = "--cells" if isinstance(learned, Cells) else "--intervals"
+        file = "cells" if isinstance(learned, Cells) else "intervals"
         raise UsageError(f"--region differs from that of the {file} file; leave it out, or fit again")
     return learned.region
 
@@ -113,9 +113,11 @@ def options_as(
 
 PEOPLE_FILE = "CSV, TSV, GeoJSON or Parquet file of true locations; - for standard input."
 _READING = "Reading INPUT"
+latitude_option = option("--latitude", metavar="COLUMN", help="Latitude column.", heading=_READING)
+longitude_option = option("--longitude", metavar="COLUMN", help="Longitude column.", heading=_READING)
 _READING_OPTIONS = (
-    option("--latitude", metavar="COLUMN", help="Latitude column; with --crs, the northing.", heading=_READING),
-    option("--longitude", metavar="COLUMN", help="Longitude column; with --crs, the easting.", heading=_READING),
+    latitude_option,
+    longitude_option,
     option(
         "--location",
         metavar="COLUMN",
@@ -131,7 +133,7 @@ _READING_OPTIONS = (
     option(
         "--crs",
         metavar="EPSG:N",
-        help="Reference system of the coordinates; locations are published in the same.",
+        help="Reference system of the coordinates, northing and easting; locations are published in the same.",
         show_default="WGS84 degrees",
         heading=_READING,
     ),

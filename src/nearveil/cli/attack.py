@@ -3,258 +3,204 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
+from click.core import ParameterSource
 
 from nearveil.attacks.answers import EXAMPLES, Answers
 from nearveil.attacks.oracle import OracleError
-from nearveil.attacks.policies import PRESETS, AnswerPolicy, Preset, preset_named
+from nearveil.attacks.policies import PRESETS, AnswerPolicy, Preset, preset_or_policy
 from nearveil.attacks.registry import ATTACKS, attack_class, attacks_for
-from nearveil.cli._old_options import (
-    ForceOption,
-    RegionOption,
-    ScalingOption,
+from nearveil.cli._command import Length, command, option, under
+from nearveil.cli._mechanism import MechanismChoice, few_mechanism_options
+from nearveil.cli._options import (
+    FILE,
+    PEOPLE_FILE,
     chosen_region,
+    cores_option,
+    force_option,
+    latitude_option,
+    longitude_option,
     numbers,
-    takes_reading,
+    region_option,
 )
 from nearveil.cli._output import progress_bar, say, say_json, waiting, warn
-from nearveil.cli._protection import (
-    ProtectionOptions,
-    build_mechanism,
-    takes_protection,
-)
-from nearveil.cli.attack_adapter import (
-    AdapterOption,
-    attack_with_adapter,
-    refuse_list_options,
-    refuse_options_without_adapter,
-)
-from nearveil.cli.attack_campaign import (
-    CampaignOption,
-    MostQuestionsOption,
-    refuse_without_effect,
-    run_campaigns,
-)
-from nearveil.cli.attack_service import (
-    AskersOption,
-    KeyOption,
-    PlainHttpOption,
-    TargetOption,
-    TargetsOption,
-    TruthOption,
-    UrlOption,
-    attack_service,
-    refuse_other_options,
-)
-from nearveil.cli.populations import Population, dataset_population, file_population
+from nearveil.cli.attack_adapter import attack_with_adapter
+from nearveil.cli.attack_campaign import run_campaigns, say_best_attacker
+from nearveil.cli.attack_service import KEY_VARIABLE, MADE_UP_TARGETS, attack_service
+from nearveil.cli.populations import dataset_population, file_population
 from nearveil.errors import UsageError, require_package
 from nearveil.evaluation.attack import AttackOutcome, PopulationAttack, attack_population
-from nearveil.evaluation.attack_experiment import AttackProtocol
+from nearveil.evaluation.attack_experiment import LEAST_TAU_M, AttackProtocol
 from nearveil.io.atomic import check_output
-from nearveil.io.datasets import DatasetName
+from nearveil.io.datasets import Dataset, DatasetName
 from nearveil.io.people import ReadOptions
-from nearveil.region import Region, metres
-from nearveil.report.tables import (
-    attack_document,
-    best_attacker_text,
-    joint_attacker_text,
-    known_text,
-    table_notes,
-    text_table,
-    with_paper,
-)
+from nearveil.report.tables import attack_document, table_notes, text_table, with_paper
 
 _RUNS, _INSTANCES = 5, 50
-_ALL = "all"
+
+# Which options have no effect beside one that chooses what is attacked, and which need such a one.
+_OF_SIMULATIONS = {
+    "source", "dataset", "latitude", "longitude", "person", "policy", "runs", "instances", "campaign", "mechanism",
+    "noise_m", "settings", "cores",
+}  # fmt: skip
+_NOT_WITH = {
+    "adapter": {*_OF_SIMULATIONS, "k", "colluders", "url", "key", "targets"},
+    "url": {*_OF_SIMULATIONS, "answers", "trace", "animate", "force"},
+    "campaign": {"person", "method", "answers", "colluders", "runs", "instances", "animate"},
+    "dataset": {"source", "region", "latitude", "longitude"},
+}
+_NEEDS = {"key": ("url",), "targets": ("url",), "target": ("url", "adapter"), "truth": ("url", "adapter")}
 
 
-@takes_reading
-@takes_protection
+def _read_numbers(_: click.Context, parameter: click.Parameter, text: str) -> list[int]:
+    return numbers(text, parameter.opts[0])
+
+
+def _read_location(_: click.Context, parameter: click.Parameter, text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        latitude, longitude = (float(part) for part in text.split(","))
+    except ValueError:
+        name = parameter.opts[0]
+        raise UsageError(f"{name} takes latitude and longitude in degrees, such as 37.77,-122.42") from None
+    return latitude, longitude
+
+
+@command()
+@under(
+    "Whom to attack",
+    option("--input", "source", type=FILE, metavar="FILE", help=PEOPLE_FILE),
+    option(
+        "--dataset",
+        type=click.Choice([each.value for each in DatasetName]),
+        multiple=True,
+        help="Population used in the paper; may be repeated.",
+    ),
+    region_option,
+    latitude_option,
+    longitude_option,
+    option(
+        "--person",
+        metavar="ID",
+        help="Attack only this person: an id of a column person, id or user, or else the number of a row. --runs and "
+        "--instances are then 1 by default.",
+    ),
+)
+@under(
+    "Attack",
+    option(
+        "--attack",
+        "method",
+        multiple=True,
+        metavar="ATTACK",
+        help=f"{', '.join(ATTACKS)}, or your own as FILE.py:CLASS; may be repeated.",
+        show_default="all",
+    ),
+    option("--answers", help=f"What the service answers: {EXAMPLES}; lengths of your choice.", show_default="list"),
+    option(
+        "--policy",
+        help=f"What the service does to a list: parts such as snap:100m,drop:0.1, or {', '.join(PRESETS)}.",
+    ),
+    option(
+        "--k",
+        default="10",
+        callback=_read_numbers,
+        metavar="K",
+        help="Number of people in a list; several values as 10,30,50.",
+    ),
+    option(
+        "--colluders",
+        default="1",
+        callback=_read_numbers,
+        metavar="L",
+        help="Number of accounts of the adaptive attacker; several values as 1,4,8. An --adapter names its own.",
+    ),
+    option(
+        "--tau",
+        "tau_m",
+        type=Length(),
+        default="100m",
+        help="A person counts as found if the estimate is within this distance.",
+    ),
+    option("--runs", type=int, help="Number of runs, each with its own seed.", show_default=str(_RUNS)),
+    option("--instances", type=int, help="Number of targets in each run.", show_default=str(_INSTANCES)),
+    option(
+        "--campaign",
+        is_flag=True,
+        help="Map everybody, without an account, by asking from many places; then find further people.",
+    ),
+)
+@under("Protection", few_mechanism_options)
+@under(
+    "Your own service",
+    option("--adapter", type=FILE, metavar="FILE.py", help="Python file with functions that ask your service."),
+    option("--url", help="Address of a running service of Nearveil, such as http://127.0.0.1:8000."),
+    option("--key", metavar="FILE", help="File with the platform key of --url.", show_default=KEY_VARIABLE),
+    option(
+        "--targets",
+        type=int,
+        help="Number of made-up people to create at --url and attack.",
+        show_default=str(MADE_UP_TARGETS),
+    ),
+    option("--target", metavar="ID", help="Attack this account of your own."),
+    option("--truth", metavar="LAT,LON", callback=_read_location, help="True location of your account."),
+)
+@under(
+    "Output",
+    option("--trace", type=FILE, metavar="FILE.png", help="Draw one attack."),
+    option("--animate", type=FILE, metavar="FILE.gif|FILE.html", help="Draw one attack step by step."),
+    option("--seed", type=click.IntRange(min=0), default=1, metavar="N", help="Seed of the targets, ties and noise."),
+    cores_option,
+    option("--json", is_flag=True, help="Print JSON instead of text: a list, or with --adapter or --url an object."),
+    force_option,
+)
 def attack(
     *,
-    context: typer.Context,
-    dataset: Annotated[
-        list[DatasetName] | None,
-        typer.Option(help="Population used in the paper; may be repeated.", rich_help_panel="Whom to attack"),
-    ] = None,
-    source: Annotated[
-        Path | None,
-        typer.Option(
-            "--input",
-            help="Your own people: a CSV, TSV, GeoJSON or Parquet file; - for standard input.",
-            metavar="FILE",
-            rich_help_panel="Whom to attack",
-        ),
-    ] = None,
-    region: RegionOption = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with the check-ins of brightkite and gowalla.",
-            show_default="NEARVEIL_DATA_DIR",
-            rich_help_panel="Whom to attack",
-        ),
-    ] = None,
-    name: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--attack",
-            "--name",
-            help=f"Attack to run: {', '.join(ATTACKS)}, or your own as FILE.py:CLASS; may be repeated.",
-            metavar="ATTACK",
-            show_default="all",
-            rich_help_panel="Attack",
-        ),
-    ] = None,
-    answers: Annotated[
-        str | None,
-        typer.Option(
-            help=f"What the service answers: {EXAMPLES}; lengths of your choice.",
-            metavar="ANSWERS",
-            show_default="list",
-            rich_help_panel="Attack",
-        ),
-    ] = None,
-    k: Annotated[
-        str,
-        typer.Option(
-            "--k",
-            help="Number of people in a list; several values as 10,30,50.",
-            metavar="K",
-            rich_help_panel="Attack",
-        ),
-    ] = "10",
-    colluders: Annotated[
-        str,
-        typer.Option(
-            help="Number of accounts of the adaptive attacker; several values as 1,4,8.",
-            metavar="L",
-            rich_help_panel="Attack",
-        ),
-    ] = "1",
-    tau: Annotated[
-        str,
-        typer.Option(
-            help="A person counts as found if the estimate is within this distance.",
-            metavar="LENGTH",
-            rich_help_panel="Attack",
-        ),
-    ] = "100m",
-    runs: Annotated[
-        int | None,
-        typer.Option(help="Number of runs, each with its own seed.", show_default="5", rich_help_panel="Attack"),
-    ] = None,
-    instances: Annotated[
-        int | None, typer.Option(help="Number of targets in each run.", show_default="50", rich_help_panel="Attack")
-    ] = None,
-    person: Annotated[
-        str | None,
-        typer.Option(
-            help="Attack only this person; --runs and --instances are then 1 by default.",
-            metavar="ID",
-            rich_help_panel="Whom to attack",
-        ),
-    ] = None,
-    id_column: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            help="Column with the ids of people.",
-            show_default="person, id or user",
-            metavar="COLUMN",
-            rich_help_panel="Whom to attack",
-        ),
-    ] = None,
-    protection: ProtectionOptions,
-    published_colluders: Annotated[
-        bool,
-        typer.Option(
-            "--published-colluders",
-            help="Protect the attacker's own accounts as well, so that their locations are noisy.",
-            rich_help_panel="Attack",
-        ),
-    ] = False,
-    joint: Annotated[
-        bool,
-        typer.Option(
-            "--joint",
-            help="The Bayes attacker also matches all published locations to all addresses at once.",
-            rich_help_panel="Attack",
-        ),
-    ] = False,
-    known_share: Annotated[
-        float,
-        typer.Option(
-            help="Share of the people whose addresses the Bayes attacker knows.",
-            metavar="SHARE",
-            rich_help_panel="Attack",
-        ),
-    ] = 0.0,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            help="What the service does to a list, such as snap:100m,drop:0.1; see docs/guides/attacking.md.",
-            metavar="POLICY",
-            rich_help_panel="Attack",
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help=f"A service as people build them: {', '.join(PRESETS)}.", metavar="NAME", rich_help_panel="Attack"
-        ),
-    ] = None,
-    reading: ReadOptions,
-    scaling: ScalingOption = None,
-    seed: Annotated[
-        int,
-        typer.Option(help="Seed of the targets, ties and noise.", metavar="N", min=0, rich_help_panel="Attack"),
-    ] = 1,
-    cores: Annotated[
-        int | None,
-        typer.Option(help="Number of processes.", show_default="all cores", min=1, rich_help_panel="Attack"),
-    ] = None,
-    trace: Annotated[
-        Path | None, typer.Option(help="Draw one attack as a PNG.", metavar="FILE.png", rich_help_panel="Output")
-    ] = None,
-    animate: Annotated[
-        Path | None,
-        typer.Option(
-            help="Draw one attack step by step, as a GIF or a web page.",
-            metavar="FILE.gif|FILE.html",
-            rich_help_panel="Output",
-        ),
-    ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print a list of JSON objects instead of a table.", rich_help_panel="Output")
-    ] = False,
-    force: ForceOption = False,
-    url: UrlOption = None,
-    key: KeyOption = None,
-    targets: TargetsOption = None,
-    target: TargetOption = None,
-    truth: TruthOption = None,
-    askers: AskersOption = None,
-    plain_http: PlainHttpOption = False,
-    adapter: AdapterOption = None,
-    campaign: CampaignOption = False,
-    most_questions: MostQuestionsOption = None,
+    source: Path | None,
+    dataset: tuple[str, ...],
+    region: str | None,
+    latitude: str | None,
+    longitude: str | None,
+    person: str | None,
+    method: tuple[str, ...],
+    answers: str | None,
+    policy: str | None,
+    k: list[int],
+    colluders: list[int],
+    tau_m: float,
+    runs: int | None,
+    instances: int | None,
+    campaign: bool,
+    mechanism: MechanismChoice,
+    adapter: Path | None,
+    url: str | None,
+    key: str | None,
+    targets: int | None,
+    target: str | None,
+    truth: tuple[float, float] | None,
+    trace: Path | None,
+    animate: Path | None,
+    seed: int,
+    cores: int | None,
+    json: bool,
+    force: bool,
 ) -> None:
     """Locate people through ranked lists or other answers: the paper's people or your own, protected or not.
 
-    The attack runs against a simulated service in memory. With any option under Mechanism (--epsilon, --noise,
-    --mechanism ...) everybody is protected first. With --url a running service of your own is attacked instead: the
-    command creates its targets and colluders there, and removes them afterwards. With --adapter the service is any
-    of your own, behind a Python file with a few functions. With --campaign everybody is mapped at once, without an
-    account. With --policy or --preset the simulated service rounds, cuts or disturbs its lists.
+    The attack runs on a simulated service in memory, with the people of --input or --dataset. Any option under
+    Protection protects them first; --set also takes epsilon, hide_among, cells and intervals. With --campaign everybody
+    is mapped at once. With --adapter or --url a service of your own is attacked instead; at --url, which is a service
+    of Nearveil, the command creates accounts and removes them afterwards.
     """
+    given = _check_given(click.get_current_context())
+    if tau_m < LEAST_TAU_M:
+        raise UsageError("--tau must be a distance of at least 1 m, such as 100m")
+    _check_pictures(trace, animate, force=force)
     if adapter is not None:
-        refuse_options_without_adapter(context)
-        _check_pictures(trace, animate, force=force)
         outcome, failure = attack_with_adapter(
-            adapter, answers=answers, region=region, names=name or (), tau=tau, target=target, truth=truth, seed=seed,
+            adapter, answers=answers, region=region, names=method, tau_m=tau_m, target=target, truth=truth, seed=seed,
             json=json,
         )  # fmt: skip
         _draw(outcome, trace, animate, force=force)
@@ -262,59 +208,51 @@ def attack(
             raise OracleError(f"the attack ended early, with what it knew by then: {failure}")
         return
     said = Answers.parse("list" if answers is None else answers)
-    names = attacks_for(said) if not name or _ALL in name else list(dict.fromkeys(name))
-    for one in names:
-        attack_class(one)
-    refuse_list_options(context, said)
-    refuse_without_effect(context, campaign=campaign)
-    refuse_other_options(context, with_service=url is not None)
+    names = attacks_for(said) if not method or "all" in method else list(dict.fromkeys(method))
+    for name in names:
+        attack_class(name)
     if url is not None:
         attack_service(
-            url=url, key=key, region=region, names=names, k=k, colluders=colluders, tau=tau, targets=targets,
-            target=target, truth=truth, askers=askers, plain_http=plain_http, seed=seed, json=json,
+            url=url, key=key, region=region, names=names, k=k, colluders=colluders, tau_m=tau_m, targets=targets,
+            target=target, truth=truth, seed=seed, json=json,
         )  # fmt: skip
         return
-    if published_colluders and not protection.is_given:
-        raise UsageError("--published-colluders needs a protection, such as --noise 500m")
-    shape = _chosen_shape(context, policy, preset)
-    _check_pictures(trace, animate, force=force)
+    lists = _lists_of_service(said, policy, given)
+    if not dataset and source is None:
+        raise UsageError("give the people to attack: either --dataset gaussian (or another), or --input FILE")
+    populations = [dataset_population(DatasetName(name)) for name in dict.fromkeys(dataset)]
+    if source is not None:
+        read = ReadOptions(latitude=latitude, longitude=longitude)
+        populations = [file_population(source, chosen_region(region, mechanism.learned), read)]
+    _check_learned(mechanism, populations[0].dataset)
+    if campaign:
+        run_campaigns(
+            populations, mechanism=mechanism, ks=k, tau_m=tau_m, seed=seed, cores=cores, policy=lists.policy,
+            trace=trace, json=json, force=force,
+        )  # fmt: skip
+        return
     protocol = AttackProtocol(
         runs=(1 if person else _RUNS) if runs is None else runs,
         instances=(1 if person else _INSTANCES) if instances is None else instances,
-        tau_m=metres(tau, "--tau"),
+        tau_m=tau_m,
         seed=seed,
-        published_colluders=published_colluders,
-        policy=shape.policy,
+        policy=lists.policy,
     )
-    if dataset and region is not None:
-        raise UsageError("--region cannot be used with --dataset, whose people are in San Francisco; leave it out")
-    own_region = chosen_region(region, scaling, protection.learned)
-    populations = _populations(dataset, source, own_region, data_dir, id_column, reading)
-    _check_learned(protection, populations)
-    if campaign:
-        run_campaigns(
-            populations, protection=protection, ks=numbers(k, "--k"), tau_m=protocol.tau_m, seed=seed, cores=cores,
-            policy=shape.policy, most_questions=most_questions, trace=trace, json=json, force=force,
-        )  # fmt: skip
-        return
     found = []
     for people in populations:
         data = people.dataset
-        mechanism = build_mechanism(protection, data.region) if protection.is_given else None
         found.append(
             attack_population(
                 data.places,
                 region=data.region,
                 name=data.name,
                 attacks=names,
-                ks=[len(data.places)] if shape.lists_everybody else numbers(k, "--k"),
-                accounts=numbers(colluders, "--colluders"),
-                mechanism=mechanism,
+                ks=[len(data.places)] if lists.lists_everybody else k,
+                accounts=colluders,
+                mechanism=mechanism.build(data.region) if mechanism.is_given else None,
                 answers=str(said),
                 person=None if person is None else people.number_of(person),
                 protocol=protocol,
-                joint=joint,
-                known_share=known_share,
                 cores=cores,
                 progress=progress_bar,
             )
@@ -330,39 +268,38 @@ def attack(
     _draw(found[0], trace, animate, force=force)
 
 
-def _chosen_shape(context: typer.Context, policy: str | None, preset: str | None) -> Preset:
-    """Return what the service does to lists and how long they are."""
-    if preset is None:
-        return Preset(AnswerPolicy() if policy is None else AnswerPolicy.parse(policy), False, "")
-    if policy is not None:
-        raise UsageError("a preset is an answer policy already; give one of --preset and --policy")
-    shape, source = preset_named(preset), context.get_parameter_source("k")
-    if shape.lists_everybody and source is not None and source.name == "COMMANDLINE":
-        raise UsageError(f"--k cannot be used with --preset {preset}, which lists {shape.meaning}; leave it out")
-    return shape
+def _check_given(context: click.Context) -> dict[str, str]:
+    """Return the options that were given, by parameter; refuse those that do not go with what is attacked."""
+    sources = {each: context.get_parameter_source(each.name or "") for each in context.command.params}
+    given = {each.name or "": each.opts[0] for each, source in sources.items() if source is ParameterSource.COMMANDLINE}
+    for what, useless in _NOT_WITH.items():
+        for name, flag in given.items():
+            if what in given and name in useless:
+                raise UsageError(f"{flag} cannot be used with --{what}; leave it out")
+    for name, needed in _NEEDS.items():
+        if name in given and given.keys().isdisjoint(needed):
+            raise UsageError(f"{given[name]} needs {' or '.join(f'--{one}' for one in needed)}")
+    return given
 
 
-def _populations(
-    datasets: list[DatasetName] | None, source: Path | None, region: Region, data_dir: Path | None,
-    id_column: str | None, read: ReadOptions,
-) -> list[Population]:  # fmt: skip
-    if (source is None) == (not datasets):
-        raise UsageError("give the people to attack: either --dataset gaussian (or another), or --input FILE")
-    useless = [*(["--id"] if id_column is not None else []), *read.arguments()[:1]] if datasets else []
-    useless += ["--data-dir"] if source is not None and data_dir is not None else []
-    if useless:
-        raise UsageError(f"{useless[0]} cannot be used with {'--dataset' if datasets else '--input'}; leave it out")
-    if source is not None:
-        return [file_population(source, region, id_column, read)]
-    return [dataset_population(one, data_dir) for one in dict.fromkeys(datasets or [])]
+def _lists_of_service(answers: Answers, policy: str | None, given: dict[str, str]) -> Preset:
+    """Return what the service does to lists and how long they are; refuse --k and --colluders without effect."""
+    lists = Preset(AnswerPolicy(), False, "") if policy is None else preset_or_policy(policy)
+    for name, flag in given.items():
+        if name in ("k", "colluders") and not answers.is_list:
+            raise UsageError(f"{flag} is for ranked lists, not for --answers {answers}; leave it out")
+    if lists.lists_everybody and "k" in given:
+        raise UsageError(f"--k cannot be used with --policy {policy}, which lists {lists.meaning}; leave it out")
+    if lists.lists_everybody and "campaign" in given:
+        raise UsageError(f"--campaign reads lists of --k people, and --policy {policy} lists {lists.meaning}")
+    return lists
 
 
-def _check_learned(protection: ProtectionOptions, populations: list[Population]) -> None:
-    """Refuse intervals or cells of another region."""
-    for people in populations:
-        if protection.learned is not None and not protection.learned.region.same_edges(people.dataset.region):
-            kind, whose = "intervals" if protection.cells is None else "cells", people.dataset.name
-            raise UsageError(f"the --{kind} file is for another region than {whose}; fit {kind} for its region")
+def _check_learned(chosen: MechanismChoice, people: Dataset) -> None:
+    """Refuse intervals or cells of another region; all populations are in one."""
+    if chosen.learned is not None and not chosen.learned.region.same_edges(people.region):
+        kind = "intervals" if chosen.cells is None else "cells"
+        raise UsageError(f"the {kind} file is for another region than {people.name}; fit {kind} for its region")
 
 
 def _say_table(found: list[PopulationAttack], protocol: AttackProtocol) -> None:
@@ -370,15 +307,7 @@ def _say_table(found: list[PopulationAttack], protocol: AttackProtocol) -> None:
     say(text_table(*with_paper(rows, tau_m=protocol.tau_m)))
     say("\n" + table_notes(tau_m=protocol.tau_m, runs=protocol.runs, instances=protocol.instances))
     for one in found:
-        best = one.best
-        if best is not None:
-            say(
-                f"\nBayes attacker on {one.experiment.dataset.name}: best guess from one published location (knows the "
-                f"mechanism and all addresses{known_text(one.known_share)}; {best.targets:,} targets):\n"
-                f"{best_attacker_text(best, protocol.tau_m)}"
-            )
-        if best is not None and one.joint is not None:
-            say(f"\n{joint_attacker_text(best, one.joint, protocol.tau_m)}")
+        say_best_attacker(one.best, one.experiment.dataset.name, protocol.tau_m)
 
 
 def _check_pictures(trace: Path | None, animate: Path | None, *, force: bool) -> None:

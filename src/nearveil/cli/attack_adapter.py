@@ -5,58 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from nearveil.attacks.answers import Answers
 from nearveil.attacks.base import Outcome
+from nearveil.cli._options import chosen_region
 from nearveil.cli._output import progress_bar, say, say_json
-from nearveil.cli.attack_service import place_of_truth, tau_of
 from nearveil.client.adapter import Adapter, attack_adapter
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack import AttackOutcome
-from nearveil.region import as_region
 from nearveil.report.tables import text_table
-
-AdapterOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="Python file that asks a service of your own, by functions such as distance(latitude, longitude).",
-        metavar="FILE.py",
-        rich_help_panel="A running service of your own",
-    ),
-]
-
-_WITH_ADAPTER = {
-    "adapter", "answers", "region", "name", "tau", "target", "truth", "seed", "json", "trace", "animate", "force",
-}  # fmt: skip
-_LISTS_ONLY = {"k", "colluders", "published_colluders"}
-
-
-def refuse_options_without_adapter(context: typer.Context) -> None:
-    """Refuse options that have no effect with --adapter."""
-    _refuse(
-        context, lambda name: name == "colluders",
-        "is for simulated services; with --adapter, name your accounts in the file: accounts = [\"a\", \"b\"]",
-    )  # fmt: skip
-    _refuse(context, lambda name: name not in _WITH_ADAPTER, "cannot be used with --adapter; leave it out")
-
-
-def refuse_list_options(context: typer.Context, answers: Answers) -> None:
-    """Refuse options that have no effect on other answers than lists."""
-    if answers.is_list:
-        return
-    _refuse(
-        context, lambda name: name in _LISTS_ONLY, f"is for ranked lists, not for --answers {answers}; leave it out"
-    )
-
-
-def _refuse(context: typer.Context, refused: Any, why: str) -> None:
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if source is not None and source.name == "COMMANDLINE" and refused(parameter.name or ""):
-            raise UsageError(f"{parameter.opts[0]} {why}")
 
 
 def attack_with_adapter(
@@ -65,9 +23,9 @@ def attack_with_adapter(
     answers: str | None,
     region: str | None,
     names: Sequence[str],
-    tau: str,
+    tau_m: float,
     target: str | None,
-    truth: str | None,
+    truth: tuple[float, float] | None,
     seed: int,
     json: bool,
 ) -> tuple[AttackOutcome, str | None]:
@@ -76,7 +34,7 @@ def attack_with_adapter(
         raise UsageError("say where your test account is: --truth LAT,LON; attack only a service of your own")
     if len(names) > 1:
         raise UsageError("with --adapter, --attack takes one attack")
-    place, tau_m, box = place_of_truth(truth), tau_of(tau), as_region(region or "san-francisco")
+    box = chosen_region(region)
     adapter = Adapter(path, box)
     said = adapter.answers(answers)
     if target is not None and not said.is_list:
@@ -85,7 +43,7 @@ def attack_with_adapter(
         )
     with progress_bar("attacking the service", 1) as advance:
         outcome = attack_adapter(
-            adapter, said, box, truth=place, target=target, method=names[0] if names else "adaptive", tau_m=tau_m,
+            adapter, said, box, truth=truth, target=target, method=names[0] if names else "adaptive", tau_m=tau_m,
             seed=seed,
         )  # fmt: skip
         advance(1)
@@ -118,10 +76,8 @@ def _document(outcome: AttackOutcome, adapter: Adapter, answers: Answers) -> dic
 def _text(outcome: AttackOutcome, adapter: Adapter, answers: Answers) -> str:
     document = _document(outcome, adapter, answers)
     headers = ("attack", "answers", "accounts", "found", "error (m)", "radius (m)", "certified", "questions", "seconds")
-    shown = [
-        document[name] for name in ("accounts", "found", "error_m", "radius_m", "certified", "questions", "seconds")
-    ]
-    cells = [document["attack"], document["answers"], *map(_cell, shown)]
+    names = ("accounts", "found", "error_m", "radius_m", "certified", "questions", "seconds")
+    cells = [document["attack"], document["answers"], *(_cell(document[name]) for name in names)]
     means = _MEANS_OF_LISTS if answers.is_list else _MEANS_OF_ANSWERS
     return (
         f"{_verdict(outcome, answers)}\n\n{text_table(headers, [cells])}\n\n"

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from nearveil.attacks.policies import AnswerPolicy
+from nearveil.cli._mechanism import MechanismChoice
 from nearveil.cli._output import progress_bar, say, say_json, warn
-from nearveil.cli._protection import ProtectionOptions, build_mechanism
 from nearveil.cli.populations import Population
-from nearveil.errors import UsageError
+from nearveil.evaluation.best_attacker import BestAttacker
 from nearveil.evaluation.campaign import (
     CampaignOutcome,
     attack_campaign,
@@ -24,54 +20,14 @@ from nearveil.evaluation.campaign import (
 from nearveil.io.atomic import replacing
 from nearveil.report.tables import best_attacker_text, text_table
 
-_PANEL = "A whole crowd"
-
-CampaignOption = Annotated[
-    bool,
-    typer.Option(
-        "--campaign",
-        help="Map everybody, without an account, by asking from many places; then find further people.",
-        rich_help_panel=_PANEL,
-    ),
-]
-MostQuestionsOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Number of questions of a campaign at most.",
-        show_default="two for each person",
-        metavar="N",
-        rich_help_panel=_PANEL,
-    ),
-]
-
-_ALLOWED = {
-    "campaign", "most_questions", "dataset", "source", "region", "data_dir", "k", "tau", "latitude", "longitude",
-    "location", "columns", "crs", "delimiter", "encoding", "skip_bad", "clip", "scaling",
-    "seed", "cores", "trace", "json", "force", "policy",
-    *(field.name for field in fields(ProtectionOptions)),
-}  # fmt: skip
-
-
-def refuse_without_effect(context: typer.Context, *, campaign: bool) -> None:
-    """Refuse options that a campaign has no use for, and those of a campaign without one."""
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        given = source is not None and source.name == "COMMANDLINE"
-        if given and campaign and name not in _ALLOWED:
-            raise UsageError(f"{parameter.opts[0]} has no effect on --campaign, which maps everybody; leave it out")
-        if given and not campaign and name == "most_questions":
-            raise UsageError("--most-questions needs --campaign")
-
 
 def run_campaigns(
     populations: Sequence[Population],
     *,
-    protection: ProtectionOptions,
+    mechanism: MechanismChoice,
     ks: Sequence[int],
     tau_m: float,
     policy: AnswerPolicy,
-    most_questions: int | None,
     seed: int,
     cores: int | None,
     trace: Path | None,
@@ -82,17 +38,16 @@ def run_campaigns(
     found: list[CampaignOutcome] = []
     for people in populations:
         data = people.dataset
-        mechanism = build_mechanism(protection, data.region) if protection.is_given else None
+        protection = mechanism.build(data.region) if mechanism.is_given else None
         found += [
             attack_campaign(
                 data.places,
                 region=data.region,
                 name=data.name,
                 k=k,
-                mechanism=mechanism,
+                mechanism=protection,
                 tau_m=tau_m,
                 policy=policy,
-                most_questions=most_questions,
                 seed=seed,
                 cores=cores,
                 progress=progress_bar,
@@ -114,7 +69,7 @@ def _draw(outcome: CampaignOutcome, path: Path, *, force: bool) -> None:
     # Heavy, and only needed where a picture is drawn.
     from nearveil.report.campaign_figure import draw_campaign  # noqa: PLC0415
 
-    with replacing(path, force=force) as partial:
+    with replacing(path, force=force, private=True) as partial:
         draw_campaign(outcome, partial)
 
 
@@ -123,8 +78,13 @@ def _say_table(found: Sequence[CampaignOutcome]) -> None:
     say(text_table(list(rows[0]), [list(row.values()) for row in rows]))
     say("\n" + campaign_notes(found[0]))
     for one in found:
-        if one.best is not None:
-            say(
-                f"\nBayes attacker on {one.name}: best guess from one published location (knows the mechanism and all "
-                f"addresses; {one.best.targets:,} targets):\n{best_attacker_text(one.best, one.tau_m)}"
-            )
+        say_best_attacker(one.best, one.name, one.tau_m)
+
+
+def say_best_attacker(best: BestAttacker | None, people: str, tau_m: float) -> None:
+    """Print what the Bayes attacker finds, where people are protected."""
+    if best is not None:
+        say(
+            f"\nBayes attacker on {people}: best guess from one published location (knows the mechanism and all "
+            f"addresses; {best.targets:,} targets):\n{best_attacker_text(best, tau_m)}"
+        )

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from nearveil.cli._options import locations_in_region
 from nearveil.cli._output import progress_bar, warn
 from nearveil.errors import DataError, UsageError
 from nearveil.io.columns import person_columns
@@ -31,32 +30,23 @@ class Population:
     number_of: Callable[[str], int]
 
 
-def dataset_population(name: DatasetName, data_dir: Path | None) -> Population:
+def dataset_population(name: DatasetName) -> Population:
     """Return a population of the paper; the ids of its people are 1, 2, 3 ..."""
-    dataset = load_dataset(name, data_dir)
+    dataset = load_dataset(name)
     return Population(dataset, _by_row(len(dataset.places)))
 
 
-def file_population(path: Path, region: Region, id_column: str | None, read: ReadOptions) -> Population:
-    """Return the people of a file; their ids are those of a column, or their row numbers."""
+def file_population(path: Path, region: Region, read: ReadOptions) -> Population:
+    """Return the people of a file; their ids are those of a column such as person, id or user, or row numbers."""
     people = read_people(path, read, carry=False, region=region)
     for warning in people.warnings:
         warn(warning)
     name = "standard input" if is_standard(path) else path.name
     if not len(people.points):
         raise DataError(f"{name} has no people in it; a service without people cannot be attacked")
-    dataset = Dataset(name, region, locations_in_region(people, region, clip=read.clip))
-    column = _id_column(people, id_column)
+    dataset = Dataset(name, region, region.check(people.points))
+    column = next(iter(person_columns(people.carried.column_names)), None)
     return Population(dataset, _by_row(len(dataset.places)) if column is None else _by_id(people, column))
-
-
-def _id_column(people: People, wanted: str | None) -> str | None:
-    names = people.carried.column_names
-    if wanted is not None:
-        if names.count(wanted) != 1:
-            raise DataError(f"the file does not have exactly one column {wanted!r}; check --id")
-        return wanted
-    return next(iter(person_columns(names)), None)
 
 
 def _by_row(count: int) -> Callable[[str], int]:
@@ -73,7 +63,7 @@ def _by_id(people: People, column: str) -> Callable[[str], int]:
         ids = np.array([str(value) for value in people.carried.column(column).to_pylist()])
         found = np.flatnonzero(ids == person)
         if len(found) == 0:
-            raise UsageError(f"there is no such person in column {column!r}; check --person and --id")
+            raise UsageError(f"there is no such person in column {column!r}; check --person")
         if len(found) > 1:
             raise DataError(f"{len(found)} rows have this {column!r}; keep one row per person")
         return int(found[0])

@@ -132,11 +132,11 @@ class Adapter:
             if len(defined) > 1 or defined == ["within"]:
                 functions = " and ".join(f"{name}()" for name in defined)
                 choices = ", ".join(_ANSWERS_BY[name] for name in defined)
-                raise UsageError(f"{self._path.name} defines {functions}; say what to attack with --answers: {choices}")
+                raise UsageError(f"{self._path.name} defines {functions}; say what to attack with answers=: {choices}")
             return Answers(next(kind for kind, name in FUNCTION_OF.items() if name == defined[0]))
         answers = self._parsed(text)
         if not self.has(FUNCTION_OF[answers.kind]):
-            raise UsageError(f"--answers {text} needs a function {FUNCTION_OF[answers.kind]} in {self._path.name}")
+            raise UsageError(f"answers={text} needs a function {FUNCTION_OF[answers.kind]} in {self._path.name}")
         return answers
 
     def _parsed(self, text: str) -> Answers:
@@ -144,7 +144,7 @@ class Adapter:
             return Answers(AnswerKind(text))
         answers = Answers.parse(text)
         if answers.kind in (AnswerKind.DISTANCE, AnswerKind.BANDS):
-            raise UsageError(f"the attack finds out the steps of a service itself; write --answers {answers.kind}")
+            raise UsageError(f"the attack finds out the steps of a service itself; write answers={answers.kind}")
         return answers
 
     # -- oracles -----------------------------------------------------------------------------------------------
@@ -306,9 +306,9 @@ def _attack_lists(
     adapter: Adapter, region: Region, truth_m: Spot, target: str | None, method: str, tau_m: float, seed: int
 ) -> AttackResult:
     if target is None:
-        raise UsageError("a list has many people; name your test account with --target ID")
+        raise UsageError("a list has many people; name your test account with target=ID")
     if target in adapter.accounts:
-        raise UsageError("--target is one of the accounts that the attack moves; name another test account")
+        raise UsageError("target= is one of the accounts that the attack moves; name another test account")
     k = len(adapter.listed(truth_m))
     oracle = adapter.list_oracle(max(k, 1))
     setup = _list_setup(method, region, len(oracle.colluders), tau_m)
@@ -327,7 +327,7 @@ def _attack_lists(
             "nearby() took too long or refused further questions before a place was found that lists the test account"
         ) from None
     if start is None:
-        raise UsageError("nearby() lists the test account from no place near --truth; check --target and --truth")
+        raise UsageError("nearby() lists the test account from no place near truth=; check target= and truth=")
     return setup.attack.infer(oracle, target, start)
 
 
@@ -336,6 +336,6 @@ def _list_setup(method: str, region: Region, accounts: int, tau_m: float) -> Att
     if accounts < setup.attack.colluders_needed:
         raise UsageError(
             f"{setup.attack.name} needs accounts of your own: name them in the adapter (accounts = [...]) and define "
-            "move(), or use --attack unfolding"
+            "move(), or use method=unfolding"
         )
     return replace(setup, colluders=accounts)

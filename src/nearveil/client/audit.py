@@ -52,8 +52,6 @@ class AuditPlan:
         How many people to ask for.
     colluders : sequence of int
         Accounts of the adaptive attack.
-    askers : int
-        Over how many accounts an attack spreads its questions.
     targets : int
         How many targets to make up.
     known_target : KnownTarget, optional
@@ -65,7 +63,6 @@ class AuditPlan:
     names: Sequence[str]
     k: int = 10
     colluders: Sequence[int] = (1,)
-    askers: int = 1
     targets: int = 20
     tau_m: float = 100.0
     known_target: KnownTarget | None = None
@@ -77,8 +74,8 @@ class AuditPlan:
     def __post_init__(self) -> None:
         if not 1 <= self.k <= 100:
             raise UsageError("a service lists 1 to 100 people; choose k accordingly")
-        if not 1 <= self.targets <= MOST_TARGETS or self.askers < 1:
-            raise UsageError(f"an audit needs 1 to {MOST_TARGETS:,} targets (--targets) and at least one of --askers")
+        if not 1 <= self.targets <= MOST_TARGETS:
+            raise UsageError(f"an audit needs 1 to {MOST_TARGETS:,} targets; correct targets=")
 
 
 # Results of an audit of a running service.
@@ -293,7 +290,7 @@ class Audit:
         if not starts:
             raise UsageError(
                 "no location near a target lists it, because the service has too many people for lists of this length; "
-                "raise --k"
+                "raise k="
             )
         return ServiceAudit(
             rows=rows,
@@ -357,7 +354,7 @@ class Audit:
         plan = self._plan
         attacker = Attacker(
             accounts, self._region, self._epochs,
-            k=plan.k, colluders=attack_setup.colluders, askers=plan.askers, patience=plan.patience, pause=self._pause,
+            k=plan.k, colluders=attack_setup.colluders, patience=plan.patience, pause=self._pause,
         )  # fmt: skip
         result = attack_setup.attack.infer(attacker.oracle(most_queries=plan.most_queries), target.person, start)
         attacker.leave()

@@ -404,7 +404,7 @@ def _checked(url: str, *, allow_plain_http: bool) -> httpx.URL:
     if address.scheme == "http" and not (allow_plain_http or _is_loopback(address.host)):
         raise UsageError(
             "over http:// the key would travel in clear to another machine; use https://, or in a network of your own "
-            "allow plain http (--plain-http)"
+            "allow plain http (allow_plain_http=True)"
         )
     return address
 

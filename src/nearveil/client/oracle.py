@@ -78,8 +78,8 @@ class Attacker:
         Moves the service to its next epoch.
     k : int
         Number of people to ask for.
-    colluders, askers : int
-        Accounts on the map, and accounts that ask in turn.
+    colluders : int
+        Accounts on the map, besides the one that asks.
     """
 
     def __init__(
@@ -90,13 +90,12 @@ class Attacker:
         *,
         k: int,
         colluders: int,
-        askers: int = 1,
         patience: Patience | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._accounts, self._region, self._epochs = accounts, region, epochs
         self._k, self._patience, self._pause = k, patience or Patience(), pause
-        self._askers = [accounts.session(person) for person in accounts.create("asker", askers)]
+        self._asker = accounts.session(*accounts.create("asker", 1))
         self._names = tuple(f"colluder-{number}" for number in range(colluders))
         self._sessions: dict[Person, AccountSession] = {}
         self._name_of: dict[str, Person] = {}
@@ -112,16 +111,15 @@ class Attacker:
 
     def leave(self) -> None:
         """Remove the attacker's accounts."""
-        self._accounts.remove([*(one.person for one in self._askers), *self._name_of])
-        self._askers, self._sessions, self._name_of = [], {}, {}
+        self._accounts.remove([self._asker.person, *self._name_of])
+        self._sessions, self._name_of = {}, {}
 
     def _ask(self, place: Spot) -> Sequence[Person]:
         if self._waits:
             self._epochs.cross(self._publishes_at)
             self._waits = False
-        asker = self._askers[self._asked % len(self._askers)]
         latitude, longitude = degrees_of(self._region, place)
-        answer = self._call(lambda: asker.nearby(latitude, longitude, k=self._k))
+        answer = self._call(lambda: self._asker.nearby(latitude, longitude, k=self._k))
         self._asked += 1
         return [self._name_of.get(person, person) for person in answer]
 

@@ -524,8 +524,8 @@ def _check_knowledge(experiment: AttackExperiment, *, joint: bool, known_share: 
     check_known_share(known_share, len(experiment.true_m))
     if experiment.mechanism is None and (joint or known_share):
         raise UsageError(
-            f"{'joint (--joint)' if joint else 'known_share (--known-share)'} is about published locations, and nobody "
-            "is protected here; give a mechanism (such as --noise 500m)"
+            f"{'joint=' if joint else 'known_share='} is about published locations, and nobody is protected here; "
+            "give a mechanism"
         )
     own = experiment.published(0).mechanism if joint else None
     if own is not None:

@@ -53,7 +53,7 @@ def set_up_attacks(
 
 def _setup_without_accounts(kind: type[Attack], region: Region, tau_m: float, answers: Answers) -> AttackSetup:
     if not kind.takes_other_answers():
-        raise UsageError(f"{kind.name} needs ranked lists; on --answers {answers} use --attack adaptive")
+        raise UsageError(f"{kind.name} needs ranked lists; on answers={answers} use method=adaptive")
     return AttackSetup(kind.for_region(region, tau_m=tau_m, colluders=1), 0)
 
 
@@ -121,7 +121,7 @@ def instances_of_person(
             if len(found) == count:
                 return found
     if not found:
-        raise UsageError("this person is listed from no place near their own; raise --k, or attack somebody else")
+        raise UsageError("this person is listed from no place near their own; raise k=, or attack somebody else")
     return [found[number % len(found)] for number in range(count)]
 
 

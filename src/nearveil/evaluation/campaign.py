@@ -291,7 +291,7 @@ def campaign_notes(outcome: CampaignOutcome) -> str:
             f"\nThe answers contradict each other: {outcome.result.disorder:.0%} of their orders do not fit the map."
         )
     if outcome.result.outcome is Outcome.OUT_OF_QUERIES:
-        said += f"\nThe campaign stopped at {outcome.result.questions:,} questions; --most-questions allows more."
+        said += f"\nThe campaign stopped at {outcome.result.questions:,} questions, the most that were allowed."
     return said
 
 

@@ -44,9 +44,7 @@ def map_in_processes(
     try:
         yield from _as_completed(pool, work, items, cores)
     except BrokenProcessPool:
-        raise WorkerError(
-            "a worker process was ended, perhaps for want of memory; try one core (--cores 1, in Python cores=1)"
-        ) from None
+        raise WorkerError("a worker process was ended, perhaps for want of memory; try cores=1") from None
     except BaseException:
         # A caller that is stopped does not wait for work whose result is not used.
         for worker in set(multiprocessing.active_children()) - strangers:

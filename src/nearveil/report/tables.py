@@ -144,28 +144,6 @@ def best_attacker_text(best: BestAttacker, tau_m: float) -> str:
     return f"{said},\n  and {_percent(sparsest)} of the sparsest tenth.\n\n{table}"
 
 
-def joint_attacker_text(best: BestAttacker, joint: BestAttacker, tau_m: float) -> str:
-    """Show what matching everybody at once gives beside one person alone, on the same people."""
-    rows = []
-    for name, score in (("one person alone", best), ("everybody matched at once", joint)):
-        rows.append([name, "all", _share(score.named), _share(score.found), _metres(score.dist_m)])
-        if score.tenths:
-            sparsest = score.tenths[-1]
-            shares = [_share(share) for share in (sparsest.named, sparsest.found)]
-            rows.append([name, "sparsest tenth", *shares, _metres(sparsest.dist_m)])
-    return (
-        "The same attacker with all published locations, each person at one address, on the same targets:\n\n"
-        + text_table(["Bayes attacker", "people", "named", f"within {tau_m:g} m", "mean error (m)"], rows)
-    )
-
-
-def known_text(known_share: float) -> str:
-    """Say whose addresses the attacker knows."""
-    return (
-        f", and where {100 * known_share:.4g} % of the people live, the targets not among them" if known_share else ""
-    )
-
-
 _TENTH_NAMES = {0: "1 (densest)", 9: "10 (sparsest)"}
 
 
