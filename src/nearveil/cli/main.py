@@ -57,39 +57,18 @@ class LazyGroup(click.Group):
         if cmd_name not in VERBS:
             return None
         name = name_of(cmd_name)
-        found = getattr(import_module(f"nearveil.cli.{name}"), name, None)
+        found: click.Command = getattr(import_module(f"nearveil.cli.{name}"), name)
         if not gc.isenabled():
             # Imported modules stay, so the garbage collector need not look at them.
             gc.freeze()
             gc.enable()
-        return found if isinstance(found, click.Command) else _typer_verb(cmd_name)
+        return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs without importing them."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
-
-
-def _typer_verb(verb: str) -> click.Command:
-    """Wrap a verb that is not on click yet."""
-    import typer  # noqa: PLC0415
-    from typer.main import get_command  # noqa: PLC0415
-
-    name = name_of(verb)
-    module = import_module(f"nearveil.cli.{name}")
-    app = getattr(module, f"{name}_app", None)
-    if app is None:
-        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        app.command(verb)(getattr(module, name))
-    wrapped = get_command(app)
-
-    @click.command(verb, context_settings={"ignore_unknown_options": True}, add_help_option=False)
-    @click.argument("words", nargs=-1, type=click.UNPROCESSED)
-    def run(words: tuple[str, ...]) -> None:
-        wrapped(list(words), prog_name=f"nearveil {verb}")
-
-    return run
 
 
 def name_of(verb: str) -> str:
