@@ -47,9 +47,6 @@ def test_variables_are_settings_of_the_service(where: str) -> None:
     assert not settings.test_hooks
 
 
-# -- compose ---------------------------------------------------------------------------------------------------------
-
-
 def test_containers_are_locked_down_and_on_loopback_addresses_only() -> None:
     found = compose()
     for name, service in found["services"].items():
@@ -74,9 +71,6 @@ def test_no_password_is_in_compose_and_git_leaves_secrets_out() -> None:
         assert secret["file"].startswith("secrets/")
 
 
-# -- systemd ---------------------------------------------------------------------------------------------------------
-
-
 def test_the_unit_is_a_sandbox(tmp_path: Path) -> None:
     text = UNIT.read_text(encoding="utf-8")
     for line in (
@@ -99,9 +93,6 @@ def test_the_unit_is_a_sandbox(tmp_path: Path) -> None:
             assert done.returncode == 0, done.stdout + done.stderr
             # A line that systemd does not know, it only warns of.
             assert UNIT.name not in done.stderr, done.stderr
-
-
-# -- workflows -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.name)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from deploy.build_site import broken_links, stage
-from deploy.site_reference import GENERATED, MARK, _plain, commands, filled_in, http_routes, settings_table
+from deploy.site_reference import GENERATED, MARK, commands, http_routes, settings_table
 
 import nearveil
 from nearveil.cli.main import VERBS
@@ -50,17 +50,6 @@ def test_the_tables_have_every_command_setting_and_route() -> None:
     described = set(re.findall(r"```http\n(.+)\n```", http_routes()))
     of_console = {f"{method} {path}" for method, path in ROUTES if "console" in path}
     assert {f"{method} {path}" for method, path in ROUTES} - described == of_console | {"GET /openapi.json"}
-
-
-def test_text_of_the_code_is_shown_as_it_stands() -> None:
-    page = filled_in("before\n<!-- generated: settings -->\nafter")
-    assert page.startswith("before\n| in the file |")
-    assert page.endswith("|\nafter")
-    # A bar inside of a cell would begin another one.
-    assert _plain("a|b *c* <d>\n e_f [g]") == r"a\|b \*c\* \<d\> e\_f \[g\]"
-    for table, cells in ((page, 5), (commands(), 2)):
-        rows = [row for row in table.splitlines() if row.startswith("| `")]
-        assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {cells + 1}
 
 
 def test_the_python_reference_has_every_public_name() -> None:

@@ -77,11 +77,6 @@ def test_the_image_has_what_the_service_needs_and_nothing_else() -> None:
         assert hashes(name).items() <= known.items(), IN_STEP
 
 
-def test_the_tools_are_the_ones_asked_for() -> None:
-    asked = pins("deploy/tools.in")
-    assert {name: pins("deploy/tools.txt").get(name) for name in asked} == asked, IN_STEP
-
-
 @pytest.mark.parametrize("name", [*HASHED, "constraints.txt", "pyproject.toml", "Makefile", "Dockerfile"])
 def test_no_file_names_a_registry(name: str) -> None:
     """Which one is used is for whoever builds to say."""
