@@ -109,8 +109,8 @@ def protect(
 _HOW_MANY_ARE_FOUND = (
     "Not said here: how many of these people a good attacker would still find or name. To measure it:\n"
     "nearveil attack --input INPUT --attack gi-lia --runs 1 --instances 5, with the same region and\n"
-    "protection (--epsilon, --hide-among, --cells and --intervals are --set epsilon=… and so on there).\n"
-    "See 'Bayes attacker' in its output, which is computed from true locations."
+    "protection, where all but --mechanism and --noise go with --set (see 'Bayes attacker' in its output,\n"
+    "which is computed from true locations)."
 )
 
 
