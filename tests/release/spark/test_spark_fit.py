@@ -46,8 +46,15 @@ def test_counts_before_noise_are_those_of_one_machine(
     assert np.array_equal(counts, PlacesInMemory(city, san_francisco).counts_in_cells(40, 30))
 
 
-@pytest.mark.parametrize("centres", [40, None])
-@pytest.mark.parametrize("method", ["pic", "private-grid"])
+@pytest.mark.parametrize(
+    ("method", "centres"),
+    [
+        ("pic", 40),
+        ("private-grid", None),
+        pytest.param("pic", None, marks=pytest.mark.evidence),
+        pytest.param("private-grid", 40, marks=pytest.mark.evidence),
+    ],
+)
 def test_a_fit_with_the_same_noise_finds_the_same_intervals(
     method: FitMethod, centres: int | None, asked: PlacesInSpark, city: FloatArray, san_francisco: Region
 ) -> None:
@@ -60,7 +67,7 @@ def test_a_fit_with_the_same_noise_finds_the_same_intervals(
     assert len(steps) == DPRS(**settings).fit_plan.steps  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("method", ["pic", "private-grid"])
+@pytest.mark.parametrize("method", [pytest.param("pic", marks=pytest.mark.evidence), "private-grid"])
 def test_protect_fits_and_says_so(method: FitMethod, people: DataFrame) -> None:
     asked_for = DPRS(centres=30, rounds=2, fit_method=method, epsilon=1.0)
     done = protect(people, mechanism=asked_for, key="id")
