@@ -42,6 +42,7 @@ def image() -> Iterator[Image]:
         shutil.rmtree(folder)
 
 
+@pytest.mark.evidence
 def test_the_steps_build_a_service_that_starts_read_only_and_writes_its_data_alone(image: Image) -> None:
     app, data, empty = (image.inside(path) for path in ("/opt/nearveil", "/data", "/empty"))
     empty.mkdir()

@@ -113,6 +113,7 @@ def test_whole_outcomes(name: str, size: str) -> None:
     check_whole(outcome, scope)
 
 
+@pytest.mark.evidence
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_whole_outcomes_of_what_was_measured(name: str, measured: tuple[Scope, dict[str, ExperimentResult]]) -> None:
     scope, outcomes = measured

@@ -74,7 +74,7 @@ def test_a_worker_that_dies_is_an_error_in_one_sentence() -> None:
 def linger(place: tuple[Path, int]) -> int:
     folder, number = place
     if number:
-        threading.Event().wait(8)
+        threading.Event().wait(120)
         (folder / f"{number}").touch()
     return os.getpid()
 
