@@ -350,11 +350,6 @@ def test_a_service_that_is_down_is_one_sentence() -> None:
         CountedDistance(down).distance((0.0, 0.0))
 
 
-def test_numbers_of_numpy_are_numbers() -> None:
-    assert CountedDistance(lambda place: np.float32(2)).distance((0.0, 0.0)) == 2.0
-    assert CountedFilter(lambda place, radius: np.True_, radii=Radii()).within((0.0, 0.0), 1.0) is True
-
-
 # Parts.
 
 
@@ -363,23 +358,6 @@ def test_attacks_that_need_lists_say_so() -> None:
         GILIA().locate(shown(AT, 1000.0, "floor"))
     assert Adaptive.takes_other_answers()
     assert not GILIA.takes_other_answers()
-
-
-@pytest.mark.parametrize(
-    ("radii", "distance_m", "expected"),
-    [
-        (Radii(fixed_m=(5000.0,)), 300.0, (5000.0,)),
-        (Radii(fixed_m=(500.0, 1000.0, 5000.0)), 900.0, (1000.0, 500.0)),
-        (Radii(step_m=1000.0), 300.0, (1000.0,)),
-        (Radii(step_m=1000.0), 2300.0, (2000.0, 3000.0)),
-        (Radii(least_m=2000.0), 300.0, (2000.0,)),
-        (Radii(least_m=2000.0), 2345.0, (2345.0,)),
-    ],
-)
-def test_only_radii_that_the_service_takes_are_asked_for(
-    radii: Radii, distance_m: float, expected: tuple[float, ...]
-) -> None:
-    assert radii.near(distance_m) == expected
 
 
 def test_an_attack_asks_for_allowed_radii_within_the_region_only(attack: Adaptive, san_francisco: Region) -> None:

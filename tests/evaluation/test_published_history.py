@@ -193,12 +193,6 @@ def test_a_budget_of_places_leaves_people_where_they_were() -> None:
     assert many.right[0] > 0.75
 
 
-def test_longer_epochs() -> None:
-    protection = Protection(region=TOWN, schedule=Schedule(epoch=6 * HOUR, window=MONTH))
-    published = at_home(protection, CITY_M[:3], MONTH, gps=GOOD_GPS)
-    assert [int(history.held.sum()) for history in published.histories] == [119] * 3
-
-
 def test_what_cannot_be_simulated() -> None:
     with pytest.raises(UsageError, match="at least one person"):
         at_home(PERMANENT, CITY_M[:0], MONTH)

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.fit_pic import PlacesInMemory, as_answers, uniform_in_region
+from nearveil.mechanisms.fit_pic import PlacesInMemory, uniform_in_region
 from nearveil.mechanisms.fitting import FitMethod
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.privacy.guarantee import Notion
@@ -102,9 +102,3 @@ def test_what_is_refused_after_a_fit_is_paid_for_first(people: DataFrame, tmp_pa
     with pytest.raises(DataError, match="all rows hold the same location"):
         protect(together, mechanism=HideAmong(), key="id", ledger=ledger)
     assert ledger.history("10017") == ()
-
-
-def test_answers_are_about_one_region(asked: PlacesInSpark, san_francisco: Region) -> None:
-    assert as_answers(asked, san_francisco) is asked
-    with pytest.raises(UsageError, match="another region"):
-        as_answers(asked, Region(30.0, -10.0, 31.0, -9.0))
