@@ -58,17 +58,17 @@ def test_with_next_to_no_noise_everybody_is_found(names: list[str], tmp_path: Pa
     assert found.not_listed == 0
 
 
+@pytest.mark.evidence
 @pytest.mark.statistical
-@pytest.mark.parametrize("names", ATTACKS)
-def test_with_noise_of_500_m_hardly_anybody(names: list[str], tmp_path: Path) -> None:
+def test_with_noise_of_500_m_hardly_anybody(tmp_path: Path) -> None:
     """Noise of 500 m is shorter than 100 m with a probability of 0.062: all four times 1.4e-5, for each attack.
 
     The mean of four lengths is below 60 m with 8e-6.
     """
     with served(tmp_path, f"--region={EDGES}", "--test-hooks", *NO_LIMIT) as service:
         populate(service)
-        found = audit(service, names, targets=4)
-        assert found.epochs > 0
+        found = audit(service, ["gi-lia", "zo-lia", "adaptive"], targets=4)
+        assert found.epochs > 20
     for row in found.rows:
         assert row.found <= 3
         assert row.mean_error_m > 60
