@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 ROOT = Path(__file__).parents[1]
 
@@ -29,6 +30,11 @@ PROGRAMS: dict[str, Callable[[float], list[str]]] = {
     "torture": lambda scale: ["--kills", str(max(1, round(50 * scale)))],
     "outage": lambda scale: ["--seconds", str(max(15.0, 120 * scale))],
 }
+
+
+def for_evidence(*cases: object) -> list[ParameterSet]:
+    """Return cases of ``pytest.mark.parametrize`` that are run for evidence alone; one of several values is a tuple."""
+    return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.evidence) for case in cases]
 
 
 @dataclass

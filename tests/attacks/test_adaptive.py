@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from tests.attacks.conftest import Instances
+from tests.evidence import for_evidence
 
 from nearveil import DPRS, PlanarLaplace
 from nearveil.attacks._policy_search import PolicySearch
@@ -55,8 +56,8 @@ def dprs(san_francisco: Region, city: FloatArray) -> Mechanism:
     return DPRS(epsilon=1.0, centres=100, region=san_francisco, seed=1).fit(city)
 
 
-@pytest.mark.parametrize(("colluders", "most"), [(1, 17.0), (4, 8.5), (8, 8.5)])
-@pytest.mark.parametrize("k", [10, 50])
+@pytest.mark.parametrize(("colluders", "most"), [(1, 17.0), (4, 8.5), *for_evidence((8, 8.5))])
+@pytest.mark.parametrize("k", [10, *for_evidence(50)])
 def test_certifies_within_tau_with_few_questions(
     k: int, colluders: int, most: float, service: SimulatedService, city_m: FloatArray, instances: Instances,
     san_francisco: Region,
@@ -80,8 +81,8 @@ def test_certifies_within_tau_with_few_questions(
     assert np.mean(queries) <= most
 
 
-@pytest.mark.parametrize("colluders", [1, 4])
-@pytest.mark.parametrize(("mechanism", "most_false"), [("dprs", 0), ("planar-laplace", 1)])
+@pytest.mark.parametrize("colluders", [4, *for_evidence(1)])
+@pytest.mark.parametrize(("mechanism", "most_false"), [("planar-laplace", 1), *for_evidence(("dprs", 0))])
 def test_hardly_a_false_certificate_where_accounts_are_published(
     mechanism: str, most_false: int, colluders: int, san_francisco: Region, city: FloatArray, dprs: Mechanism,
     monkeypatch: pytest.MonkeyPatch,
@@ -169,7 +170,7 @@ def test_estimates_are_confirmed_all_around_before_they_are_certified(
         assert len(rulers) >= 4
 
 
-@pytest.mark.parametrize("colluders", [1, 4])
+@pytest.mark.parametrize("colluders", [4, *for_evidence(1)])
 def test_nothing_is_certified_where_accounts_are_moved_to_a_wide_grid(
     colluders: int, san_francisco: Region, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,7 +184,7 @@ def test_nothing_is_certified_where_accounts_are_moved_to_a_wide_grid(
         assert not result.certified
 
 
-@pytest.mark.parametrize("colluders", [1, 4])
+@pytest.mark.parametrize("colluders", [4, *for_evidence(1)])
 def test_lists_that_are_known_to_be_exact_need_no_confirmation(
     colluders: int, service: SimulatedService, city_m: FloatArray, instances: Instances, san_francisco: Region
 ) -> None:

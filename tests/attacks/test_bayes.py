@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from tests.evidence import for_evidence
 
 from nearveil import DPRS, SRR, AxisLaplace, Mechanism, PlanarLaplace, Square
 from nearveil.attacks.bayes import BayesAttacker, best_disc, flat_prior, geometric_median, prior_from_points
@@ -27,14 +28,16 @@ from nearveil.region import Region
 from nearveil.types import FloatArray
 
 TAU_M = 100.0
-MECHANISMS: list[Mechanism] = [
+MECHANISMS = [
     PlanarLaplace(noise_m=400, seed=1),
     AxisLaplace(epsilon=30.0, seed=1),
     # So wide that most published places lie on the region's edge, many in its corners.
-    AxisLaplace(epsilon=1.0, seed=1),
-    DPRS(epsilon=1.0, centres=100, fit_method="private-grid", seed=1),
+    *for_evidence(
+        AxisLaplace(epsilon=1.0, seed=1),
+        DPRS(epsilon=1.0, centres=100, fit_method="private-grid", seed=1),
+        SRR(epsilon=5.0, seed=1),
+    ),
     DPRS(epsilon=5.0, noise="gaussian", centres=100, fit_method="private-grid", seed=1),
-    SRR(epsilon=5.0, seed=1),
     Square(epsilon=5.0, seed=1),
 ]
 

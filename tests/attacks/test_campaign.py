@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from tests.evidence import for_evidence
 
 from nearveil.attacks.base import Outcome
 from nearveil.attacks.campaign import SHARE, Campaign, CampaignResult, _stretch
@@ -174,7 +175,8 @@ def test_lists_that_were_not_fitted_tell_by_how_much_radii_are_too_small(shrunk:
 # -- further people ---------------------------------------------------------------------------------------------------
 
 
-def test_further_people_are_found_with_a_few_questions(san_francisco: Region, town_m: FloatArray) -> None:
+@pytest.mark.parametrize("each", [2, *for_evidence(10)])
+def test_further_people_are_found_with_a_few_questions(each: int, san_francisco: Region, town_m: FloatArray) -> None:
     """With a map that is right to 10 m; the attacker has somebody who has moved where they were before."""
     rng = np.random.default_rng(7)
     moved, joined = range(10), range(690, 700)
@@ -185,7 +187,7 @@ def test_further_people_are_found_with_a_few_questions(san_francisco: Region, to
     )
     service = SimulatedService(san_francisco, town_m, rng=1)
     questions = []
-    for target in (*moved, *joined):
+    for target in (*moved[:each], *joined[:each]):
         # The k-th nearest person's place, where the target is listed or nearly so; the first that has it is the start.
         near = np.argsort(np.hypot(*(town_m - town_m[target]).T))[1 : K + 1]
         starts = [(float(x), float(y)) for x, y in town_m[near[::-1]]]

@@ -76,6 +76,7 @@ def test_two_people_who_could_be_exchanged() -> None:
     assert match_everybody(mechanism, homes, published).probabilities(np.arange(2)) == pytest.approx(exact, abs=0.005)
 
 
+@pytest.mark.evidence
 def test_of_those_named_with_probability_p_about_p_are_right() -> None:
     """Fails by chance once in 70,000 runs (|z| > 4.5 in one of two ranges); errors of the method add less than 1."""
     rng = np.random.default_rng(5)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from tests.evidence import for_evidence
 
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import AttackResult, Outcome
@@ -39,13 +40,18 @@ def results_of(
 
 
 @pytest.mark.parametrize(
-    ("policy", "colluders"),
-    [("snap:100m", 4), ("drop:0.1", 1), ("order-noise:0.1", 4), ("cutoff:1km", 1)],
+    ("policy", "colluders", "count"),
+    [
+        ("snap:100m", 4, 2),
+        *for_evidence(("snap:100m", 4, 6), ("drop:0.1", 1, 6), ("order-noise:0.1", 4, 6), ("cutoff:1km", 1, 6)),
+    ],
 )
-def test_policies_do_not_hide_people(policy: str, colluders: int, san_francisco: Region, city_m: FloatArray) -> None:
+def test_policies_do_not_hide_people(
+    policy: str, colluders: int, count: int, san_francisco: Region, city_m: FloatArray
+) -> None:
     """Seeds are fixed, so that there is no false alarm; of 6, 4 or more were within tau in all trials."""
-    found = results_of(san_francisco, city_m, policy, colluders=colluders, count=6)
-    assert sum(error_m <= TAU_M for _, error_m in found) >= 4
+    found = results_of(san_francisco, city_m, policy, colluders=colluders, count=count)
+    assert sum(error_m <= TAU_M for _, error_m in found) >= 2 / 3 * count
     for result, error_m in found:
         assert result.queries <= 60
         if result.certified:
@@ -56,7 +62,7 @@ def test_policies_do_not_hide_people(policy: str, colluders: int, san_francisco:
 
 
 def test_the_radius_is_stated_without_a_certificate(san_francisco: Region, city_m: FloatArray) -> None:
-    found = [one for one, _ in results_of(san_francisco, city_m, "snap:100m,drop:0.1", colluders=4, count=3)]
+    found = [one for one, _ in results_of(san_francisco, city_m, "snap:100m,drop:0.1", colluders=4, count=1)]
     assert not any(one.certified for one in found)
     assert any(one.radius_m is not None for one in found)
 
@@ -72,8 +78,8 @@ def test_no_radius_is_stated_where_questions_run_out_before_bands_are_ruled_out(
         assert result.radius_m is None
 
 
-@pytest.mark.parametrize("colluders", [1, 4])
-@pytest.mark.parametrize("policy", ["delay:1", "delay:2"])
+@pytest.mark.parametrize("colluders", [4, *for_evidence(1)])
+@pytest.mark.parametrize("policy", ["delay:1", *for_evidence("delay:2")])
 def test_where_moves_show_late_nothing_is_certified(
     policy: str, colluders: int, san_francisco: Region, city_m: FloatArray
 ) -> None:
@@ -103,15 +109,19 @@ def test_a_service_that_changes_its_rule_is_not_certified(san_francisco: Region,
     assert result.queries <= 60
 
 
-def test_radii_hold_on_a_grid_wider_than_tau(san_francisco: Region, city_m: FloatArray) -> None:
+@pytest.mark.parametrize("count", [1, *for_evidence(4)])
+def test_radii_hold_on_a_grid_wider_than_tau(count: int, san_francisco: Region, city_m: FloatArray) -> None:
     """A radius of tau would be wrong for many; seeds are fixed, so that there is no false alarm."""
-    found = results_of(san_francisco, city_m, "snap:250m", colluders=4, count=4)
+    found = results_of(san_francisco, city_m, "snap:250m", colluders=4, count=count)
     assert all(result.radius_m is not None and error_m <= result.radius_m for result, error_m in found)
     assert not any(result.outcome is Outcome.FOUND and error_m > TAU_M for result, error_m in found)
 
 
-def test_one_account_confirms_from_three_sides_before_it_says_found(san_francisco: Region, city_m: FloatArray) -> None:
+@pytest.mark.parametrize("count", [2, *for_evidence(5)])
+def test_one_account_confirms_from_three_sides_before_it_says_found(
+    count: int, san_francisco: Region, city_m: FloatArray
+) -> None:
     """Which users are found differs between processors, whose last digits differ; none may be found wrongly."""
-    results = results_of(san_francisco, city_m, "bands:500m,cutoff:2km", colluders=1, count=5)
+    results = results_of(san_francisco, city_m, "bands:500m,cutoff:2km", colluders=1, count=count)
     assert all(error_m <= TAU_M for result, error_m in results if result.outcome is Outcome.FOUND)
     assert all(error_m <= result.radius_m for result, error_m in results if result.radius_m is not None)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 from tests.audit.null_fit_audits import CASES, CONFIDENCE, accusations, intervals_fit
+from tests.evidence import for_evidence
 
 from nearveil import HideAmong
 from nearveil.audit._fit_statistics import FitEvent, Statistic, event_from_dict
@@ -154,7 +155,9 @@ def audited_answers(
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize(("method", "epsilon", "fits"), [("pic", 2.0, 3000), ("private-grid", 1.0, 3000)])
+@pytest.mark.parametrize(
+    ("method", "epsilon", "fits"), [("private-grid", 1.0, 3000), *for_evidence(("pic", 2.0, 3000))]
+)
 def test_noise_that_is_30_percent_too_narrow_is_caught(
     method: FitMethod, epsilon: float, fits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,7 +170,7 @@ def test_noise_that_is_30_percent_too_narrow_is_caught(
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("method", ["pic", "private-grid"])
+@pytest.mark.parametrize("method", ["pic", *for_evidence("private-grid")])
 def test_one_fit_in_a_hundred_without_noise_is_caught(method: FitMethod, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the answers that are exactly the person's part; the witness is found again on fresh fits."""
     found = audited_answers(monkeypatch, method, 0.5, forgetting_one_fit_in_a_hundred(), 6000)
@@ -205,7 +208,7 @@ def test_a_true_claim_is_accused_as_rarely_as_stated() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize(("method", "rounds"), [("pic", 1), ("pic", 3), ("private-grid", 1)])
+@pytest.mark.parametrize(("method", "rounds"), [("private-grid", 1), *for_evidence(("pic", 1), ("pic", 3))])
 def test_our_fits_keep_their_promise(method: FitMethod, rounds: int) -> None:
     """At the cost that the intervals themselves state (false-alarm rate 1e-3 each)."""
     plan = FitPlan(method=method, centres=2, rounds=rounds)
@@ -399,6 +402,7 @@ def without_bias(counts: FloatArray, depth: int, noise: fit_cells.TreeNoise) -> 
     return _biased(counts, 0, noise)
 
 
+@pytest.mark.evidence
 def test_a_tree_whose_bias_is_left_out_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the cells, in a crowd at the threshold: every level loses as much as the first, and they add up.
 
@@ -418,6 +422,7 @@ def test_a_tree_whose_bias_is_left_out_is_caught(monkeypatch: pytest.MonkeyPatch
     assert 2 / scale < epsilon < 4 / scale
 
 
+@pytest.mark.evidence
 def test_private_cells_keep_their_promise_and_show_it_where_they_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is published loses less than the counts: at 0.2 of the noise it shows soon. A witness stands on fresh fits.
 

@@ -5,15 +5,19 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
+from _pytest.mark import ParameterSet
 
 from nearveil.audit.external import INPUT, OUTPUT, CommandSubject, _CallFiles, _filled_in
+from nearveil.cli.main import nearveil
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run, write_people
 from tests.test_docs import ROOT, blocks
 
 # Run elsewhere, in a test of their own or by hand: they set up an environment or take minutes.
 NOT_HERE = ("make ", "git ", "pip ")
+SLOW = ("nearveil attack", "nearveil audit", "nearveil plan", "nearveil reproduce table1")
 
 
 @pytest.fixture
@@ -50,8 +54,23 @@ def words_of(command: str) -> list[str]:
     return shlex.split(re.sub(r"--instances \d+", "--instances 1", command), comments=True)
 
 
-@pytest.mark.usefixtures("one_core", "two_further_people")
+def case_of(commands: tuple[str, ...], name: str) -> ParameterSet:
+    """Attacks, audits and plans take seconds: they are run for evidence, and otherwise read only."""
+    is_slow = any(command.startswith(SLOW) for command in commands)
+    return pytest.param(commands, id=name, marks=[pytest.mark.evidence] if is_slow else [])
+
+
 @pytest.mark.parametrize("commands", BLOCKS, ids=BLOCKS.values())
+def test_commands_have_the_options_that_pages_name(commands: tuple[str, ...]) -> None:
+    for command in commands:
+        _, verb, *rest = words_of(command)
+        found = nearveil.get_command(click.Context(nearveil), verb)
+        assert found is not None
+        found.make_parser(click.Context(found)).parse_args(rest)
+
+
+@pytest.mark.usefixtures("one_core", "two_further_people")
+@pytest.mark.parametrize("commands", [case_of(commands, name) for commands, name in BLOCKS.items()])
 def test_commands_run(commands: tuple[str, ...], run: Run, people_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(people_csv.parent)
     monkeypatch.setattr(CommandSubject, "_run", run_in_this_process(run))

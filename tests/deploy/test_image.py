@@ -42,6 +42,7 @@ def image() -> Iterator[Image]:
         shutil.rmtree(folder)
 
 
+@pytest.mark.evidence
 def test_the_steps_build_a_service_that_starts_read_only_and_writes_its_data_alone(image: Image) -> None:
     app, data, empty = (image.inside(path) for path in ("/opt/nearveil", "/data", "/empty"))
     empty.mkdir()
@@ -130,5 +131,6 @@ def test_only_what_the_dockerfile_copies_is_sent_to_the_engine() -> None:
     assert all((ROOT / name).exists() for name in copied)
 
 
+@pytest.mark.evidence
 def test_the_data_folder_is_private(image: Image) -> None:
     assert stat.S_IMODE(image.inside("/data").stat().st_mode) == 0o700

@@ -21,6 +21,7 @@ def town(san_francisco: Region, city: FloatArray) -> Dataset:
     return Dataset("town", san_francisco, city)
 
 
+@pytest.mark.evidence
 def test_rows_do_not_depend_on_the_number_of_cores(town: Dataset, san_francisco: Region) -> None:
     protocol = AttackProtocol(runs=1, instances=1, seed=5, published_colluders=True)
     mechanism = PlanarLaplace(noise_m=300, region=san_francisco)

@@ -1,6 +1,5 @@
 """Every table and figure: what it needs measured, and a whole outcome with the paper's numbers in their places."""
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -113,6 +112,7 @@ def test_whole_outcomes(name: str, size: str) -> None:
     check_whole(outcome, scope)
 
 
+@pytest.mark.evidence
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_whole_outcomes_of_what_was_measured(name: str, measured: tuple[Scope, dict[str, ExperimentResult]]) -> None:
     scope, outcomes = measured
@@ -180,36 +180,3 @@ def test_table_3_beside_the_papers(
     assert (rows[0]["ratio, pooled"], rows[0]["ratio, per query"]) == (Mean(0.9, 0.0), Mean(0.8, 0.0))
     # Two runs, 0.400 and 0.401, and Student's t with one degree of freedom.
     assert (recall.value, recall.half_width) == (pytest.approx(0.4005), pytest.approx(0.0005 * 12.706, rel=1e-3))
-
-
-def test_figures_beside_the_papers_table_3() -> None:
-    found = {(row["line"], row["k"]): row["recall"] for row in rows_of("figure4", dataset="brightkite")}
-    assert found["DPRS", 10] == 0.472
-    assert found["2D Laplace", 10] == 0.416
-    assert {value for (_, k), value in found.items() if k != 10} == {None}
-    assert found["per-axis Laplace", 10] is None
-    by_centres = rows_of("figure5", dataset="gaussian", line="epsilon = 5")
-    assert [(row["centres"], row["recall"]) for row in by_centres] == [
-        (600, None), (700, None), (800, 0.672), (900, None), (1000, None)
-    ]  # fmt: skip
-    assert all("recall" not in row for row in rows_of("figure6"))
-
-
-def test_table_2_beside_the_papers() -> None:
-    (row,) = rows_of("table2", dataset="gaussian")
-    assert (row["places"], row["places, paper"], row["per km², paper"]) == (1000, 25_000, 15.97)
-    assert row["'dispersion index', paper"] == 0.61
-    outcome = made_up_outcome("table2", TINY)
-    assert any(
-        re.search(r"almost certainly the Clark-Evans ratio: .*gaussian \d\.\d\d \(paper 0\.61\)", remark)
-        for remark in outcome.remarks
-    )
-
-
-def test_findings_link_to_parts_that_exist() -> None:
-    for scope in (SCOPES["full"], SCOPES["quick"], SCOPES["one run"]):
-        results = made_up_results(cell for part in EXPERIMENTS.values() for cell in part.cells(scope))
-        found = findings(scope, results)
-        assert len(found) == 3
-        assert all(set(one.evidence) <= set(EXPERIMENTS) and one.evidence for one in found)
-        assert all(one.headline.endswith(".") and one.text.endswith(".") for one in found)

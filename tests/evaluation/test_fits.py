@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nearveil.evaluation.cells import _learned, fitted, ready
-from nearveil.evaluation.defences import Centres, Defence, paper_defences
+from nearveil.evaluation.defences import Centres, Defence
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.dprs import DPRS
@@ -69,22 +69,6 @@ def test_nothing_that_matters_is_mixed_up() -> None:
     anew = [intervals_of(one.build(town.region, seed).fit(town.places)) for one, town, seed in SETTINGS]
     assert all(same(first, second) for first, second in zip(kept, anew, strict=True))
     assert not any(same(first, second) for first, second in pairwise(anew))
-
-
-def test_a_fit_is_made_once_for_all_releases_that_share_it() -> None:
-    interval = replace(GRID, release="interval", fit_epsilon=0.7)
-    metric = replace(interval, release="metric", epsilon=None, noise_m=300.0)
-    first = intervals_of(fitted(interval.build(TOWN.region, 1), TOWN))
-    assert intervals_of(fitted(metric.build(TOWN.region, 1), TOWN)) is first
-    assert intervals_of(fitted(replace(interval, epsilon=5.0).build(TOWN.region, 1), TOWN)) is first
-    assert _learned.cache_info().misses == 1
-
-
-def test_those_without_intervals_need_none() -> None:
-    for defence in paper_defences(1.0)[1:]:
-        published = fitted(defence.build(TOWN.region, 5), TOWN).perturb(TOWN.places)
-        assert np.array_equal(published, defence.build(TOWN.region, 5).perturb(TOWN.places))
-    assert _learned.cache_info().misses == 0
 
 
 def test_cells_are_made_once_and_never_those_of_another_source() -> None:

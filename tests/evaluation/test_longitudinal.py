@@ -130,6 +130,7 @@ def test_the_home_is_told_from_other_places() -> None:
     assert errors[0] < 800.0 < errors[1]
 
 
+@pytest.mark.evidence
 @pytest.mark.statistical
 def test_addresses_are_worth_more_than_a_density() -> None:
     """Twelve points: about 55 % against 35 % within 100 m, of 200 people; equal by chance with probability 1e-4."""
@@ -141,6 +142,7 @@ def test_addresses_are_worth_more_than_a_density() -> None:
     assert guesses.error_m.mean() < 250.0
 
 
+@pytest.mark.evidence
 @pytest.mark.statistical
 def test_hidden_among_people_too() -> None:
     """Three points among 100 people instead of one: the mean error falls. Paired, of 60 people."""

@@ -98,6 +98,7 @@ def test_faster_attacker_guesses_the_same(number: int, people: Dataset) -> None:
     assert acc == pytest.approx(whole["attacker acc"])
 
 
+@pytest.mark.evidence
 def test_a_real_plan_is_measured_with_seeds_that_the_search_has_not_seen(people: Dataset) -> None:
     families = [family for family in sound_families() if family.label in ("planar Laplace", "interval, private grid")]
     plan = make_plan(people, Goal("attacker-error", 300.0), families=families, effort=TINY, seed=4)

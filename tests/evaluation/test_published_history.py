@@ -30,6 +30,7 @@ from nearveil.nearby.publishing.keys import new_keys
 from nearveil.nearby.publishing.protection import Protection, Schedule, grid_for
 from nearveil.region import Region
 from nearveil.types import FloatArray
+from tests.evidence import for_evidence
 
 TOWN = Region(37.70, -122.52, 37.82, -122.36)
 CITY = synthetic_city(3000, TOWN, rng=5)
@@ -149,7 +150,9 @@ _LEFT_OUT = {
 }
 
 
-@pytest.mark.parametrize("name", _LEFT_OUT)
+@pytest.mark.parametrize(
+    "name", ["at once", "at home", *for_evidence(*(name for name in _LEFT_OUT if name not in ("at once", "at home")))]
+)
 def test_reports_that_change_nothing_are_left_out(name: str) -> None:
     """The same points at the same times as in a service with a store that gets every report, and far fewer reports."""
     protection = _LEFT_OUT[name] or _among()
@@ -188,12 +191,6 @@ def test_a_budget_of_places_leaves_people_where_they_were() -> None:
     assert few.right[0] < many.right[0] - 0.02
     # 0.80 to 0.83 in eight runs: keys are drawn anew.
     assert many.right[0] > 0.75
-
-
-def test_longer_epochs() -> None:
-    protection = Protection(region=TOWN, schedule=Schedule(epoch=6 * HOUR, window=MONTH))
-    published = at_home(protection, CITY_M[:3], MONTH, gps=GOOD_GPS)
-    assert [int(history.held.sum()) for history in published.histories] == [119] * 3
 
 
 def test_what_cannot_be_simulated() -> None:

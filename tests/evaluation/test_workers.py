@@ -65,7 +65,7 @@ def test_an_error_in_a_worker_is_the_same_error_here(cores: int) -> None:
 
 
 def test_a_worker_that_dies_is_an_error_in_one_sentence() -> None:
-    with pytest.raises(WorkerError, match=r"a worker process was ended.*--cores 1") as caught:
+    with pytest.raises(WorkerError, match="a worker process was ended") as caught:
         list(map_in_processes(die_at_three, range(6), cores=2))
     assert caught.value.exit_code == 1
     assert caught.value.__suppress_context__
@@ -74,7 +74,7 @@ def test_a_worker_that_dies_is_an_error_in_one_sentence() -> None:
 def linger(place: tuple[Path, int]) -> int:
     folder, number = place
     if number:
-        threading.Event().wait(8)
+        threading.Event().wait(120)
         (folder / f"{number}").touch()
     return os.getpid()
 

@@ -149,6 +149,7 @@ def _start_and_stop(example: Path, database: str) -> None:
             app.terminate()
 
 
+@pytest.mark.evidence
 def test_it_starts_with_one_command_and_imports_once(database: str, tmp_path: Path) -> None:
     example = tmp_path / "fastapi-app"
     shutil.copytree(EXAMPLE, example, ignore=shutil.ignore_patterns("keys.json", "imported"))

@@ -96,15 +96,6 @@ def test_rows_are_counted_across_blocks(tmp_path: Path) -> None:
         read_people(write(tmp_path / "in.csv", "\n".join(lines)))
 
 
-def test_other_encodings_and_damage(tmp_path: Path) -> None:
-    (tmp_path / "latin.csv").write_bytes("lat,lon,name\n1,2,Zoë\n".encode("latin-1"))
-    with pytest.raises(DataError, match="UTF-8"):
-        read_people(tmp_path / "latin.csv")
-    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(CSV.encode() * 1000)[:-40])
-    with pytest.raises(DataError, match="damaged"):
-        read_people(tmp_path / "cut.csv.gz")
-
-
 # -- GeoJSON -------------------------------------------------------------------------------------------------------
 
 
@@ -282,13 +273,6 @@ def test_a_file_made_meanwhile_is_not_replaced(tmp_path: Path) -> None:
         (tmp_path / "out.txt").write_text("theirs")
     assert (tmp_path / "out.txt").read_text() == "theirs"
     assert len(list(tmp_path.iterdir())) == 1
-
-
-@pytest.mark.parametrize("content", [b"l\x00a\x00", "näme,lat,lon\nx,1,2\n".encode("latin-1")])
-def test_other_encodings_of_the_header(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_bytes(content)
-    with pytest.raises(DataError, match="UTF-8"):
-        read_people(tmp_path / "in.csv")
 
 
 def test_gzip_is_recognised_by_its_content(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from nearveil.release.publishing import publish_stream
 from nearveil.release.row_shuffle import RowShuffle
 from nearveil.release.unique_ids import PeopleWatch
 from nearveil.types import FloatArray
+from tests.evidence import for_evidence
 from tests.release.conftest import Batches, table_of, write_table
 
 LAYOUT = Layout(latitude=LocationColumn("lat", 1), longitude=LocationColumn("lon", 2))
@@ -78,7 +79,7 @@ def is_uniform(seen: Counter[tuple[int, ...]], times: int) -> bool:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("held_bytes", [None, NOTHING_HELD])
+@pytest.mark.parametrize("held_bytes", [None, *for_evidence(NOTHING_HELD)])
 def test_all_orders_are_alike(held_bytes: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of four rows, by way of three buckets, in memory and on disk. False alarms: 1 in 10⁶ each."""
     monkeypatch.setattr(row_shuffle, "_BUCKETS", 3)

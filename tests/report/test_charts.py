@@ -15,8 +15,7 @@ from matplotlib.figure import Figure
 from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.results import Chart, Panel, Series
 from nearveil.report import charts
-from nearveil.report.charts import draw_chart, log_ticks
-from nearveil.report.style import LIGHT
+from nearveil.report.charts import draw_chart
 from tests.report.outcome_samples import CHART, line
 
 Draw = Callable[..., Figure]
@@ -66,40 +65,6 @@ def test_what_is_no_number_is_left_out(drawn: Draw) -> None:
     assert axes.containers[0][0].get_xydata().tolist() == [[1, 2]]
 
 
-def test_a_series_without_points_is_drawn(drawn: Draw) -> None:
-    drawn(chart_of(Panel("p", "x", "y", (line("a"),)), Panel("q", "x", "y", ())))
-
-
-def test_the_papers_values_are_hollow_diamonds(drawn: Draw) -> None:
-    figure = drawn(CHART)
-    measured, paper, _ = (each[0] for each in figure.axes[0].containers)
-    assert (paper.get_marker(), paper.get_fillstyle(), paper.get_linestyle()) == ("D", "none", "None")
-    assert paper.get_color() == measured.get_color()
-    # Without ours beside it, in ink, and each with a shape of its own.
-    alone = drawn(chart_of(Panel("p", "x", "y", tuple(line(name, (1, 2), kind="paper") for name in "ab"))))
-    first, second = (each[0] for each in alone.axes[0].containers)
-    assert (first.get_marker(), first.get_color()) == ("D", LIGHT.ink)
-    assert second.get_marker() != "D"
-    panels = [Panel("p", "x", "y", tuple(line(name, (1, 2), kind="paper") for name in names)) for names in ("ab", "b")]
-    one, other = drawn(chart_of(*panels)).axes
-    assert other.containers[0][0].get_marker() == one.containers[1][0].get_marker()
-
-
-def test_shares_end_at_one_and_what_may_be_less_does_not_begin_at_nought(drawn: Draw) -> None:
-    figure = drawn(
-        chart_of(
-            Panel("a", "x", "Acc", (line("a", (1, 0.99), (2, 1.0), half_width=0.5),)),
-            Panel("b", "x", "change", (line("a", (1, -1.0), (2, 1.0)),)),
-            Panel("c", "x", "none", (line("a", (1, 0.0), (2, 0.0)),)),
-            Panel("d", "x", "found", (line("a", (1, 0.8), (2, 0.9)),)),
-        )
-    )
-    share, change, nothing, near_one = (axes.get_ylim() for axes in figure.axes)
-    assert share == near_one == pytest.approx((0, 1.05))
-    assert change[0] < -1
-    assert nothing == pytest.approx((0, 1))
-
-
 @pytest.mark.parametrize("points", [[(3.02, 3.0), (3.08, 0.5)], [(2, 2.5)], [(1, 5.0), (2, 0.0)], []])
 def test_odd_logarithmic_axes_have_ticks_too(drawn: Draw, points: list[tuple[float, float]]) -> None:
     """Short stretches without a round number, a single point, a nought, an interval that reaches below nought."""
@@ -126,11 +91,3 @@ def test_the_same_chart_gives_the_same_bytes(tmp_path: Path, format: str) -> Non
         # Neither a date nor letters that need a font.
         assert b"<dc:date>" not in data
         assert b"<text" not in data
-
-
-@pytest.mark.parametrize(("low", "high"), [(0.001, 5), (1, 2), (90, 110), (1e-9, 1e9), (3, 3.1)])
-def test_logarithmic_ticks_are_inside_and_not_too_many(low: float, high: float) -> None:
-    for most in (3, 6):
-        ticks = log_ticks(low, high, most)
-        assert len(ticks) <= most
-        assert all(low <= tick <= high for tick in ticks)

@@ -11,6 +11,7 @@ from nearveil.evaluation.attack_experiment import Mean
 from nearveil.evaluation.results import Column, Table
 from nearveil.report.html import write_report
 from tests.browser import Tab, launched
+from tests.evidence import for_evidence
 from tests.report.outcome_samples import EXPLORED, FACTS, FINDINGS, OUTCOME, PLAIN
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("width", [360, 800, 1280])
+@pytest.mark.parametrize("width", [360, *for_evidence(800, 1280)])
 def test_it_fits_shows_all_pictures_and_asks_nobody(browser: Tab, page: Path, width: int) -> None:
     browser.open(page, width=width)
     assert browser.run("document.documentElement.scrollWidth") <= width
@@ -121,7 +122,7 @@ def test_dark_follows_the_system_and_the_button(browser: Tab, page: Path) -> Non
     assert browser.complaints == []
 
 
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [390, *for_evidence(1280)])
 def test_the_interactive_chart_takes_the_place_of_the_picture(browser: Tab, tmp_path: Path, width: int) -> None:
     path = tmp_path / "report.html"
     write_report(path, title="A report", findings=(), outcomes=(EXPLORED,), facts=(), warnings=())

@@ -10,8 +10,6 @@ import pytest
 import nearveil as nv
 from nearveil.errors import DataError, UsageError
 from nearveil.report import interactive_map
-from nearveil.report.land import land_in
-from nearveil.report.style import LIGHT
 from nearveil.types import FloatArray
 
 REGION = nv.named_region("new-york")
@@ -36,26 +34,6 @@ def test_people_are_where_they_are_and_where_they_went() -> None:
     lines = np.column_stack([traces["moved"].x, traces["moved"].y]).reshape(-1, 3, 2)
     assert np.allclose(lines[:, :2], np.stack([km(PEOPLE), km(moved_to)], axis=1), atol=1e-4)
     assert np.isnan(lines[:, 2]).all()
-
-
-def test_land_lies_below_on_water() -> None:
-    figure = nv.protection_map(PEOPLE, PEOPLE, region=REGION)
-    rings = land_in(REGION)
-    for trace, ring in zip(figure.data, rings, strict=False):
-        assert trace.fillcolor == LIGHT.land
-        assert np.allclose(np.column_stack([trace.x, trace.y]), km(ring), atol=1e-4)
-    assert figure.layout.plot_bgcolor == LIGHT.water
-
-
-def test_buttons_show_one_or_both() -> None:
-    figure = nv.protection_map(PEOPLE, PEOPLE, region=REGION)
-    for button in figure.layout.updatemenus[0].buttons:
-        seen = dict(zip([trace.name for trace in figure.data], button.args[0]["visible"], strict=True))
-        wanted = {"both": (True, True, True), "before": (False, True, False), "after": (False, False, True)}[
-            button.label
-        ]
-        assert (seen["moved"], seen["before"], seen["after"]) == wanted
-        assert all(button.args[0]["visible"][:-3])
 
 
 def test_crowds_are_thinned_alike(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,19 +78,6 @@ def test_every_question_is_a_step(outcome: nv.AttackOutcome) -> None:
     ):
         assert spot is not None
         assert np.allclose([named[name].x[0], named[name].y[0]], np.array(spot) / 1000, atol=1e-4)
-
-
-def test_it_opens_at_the_first_question_and_does_not_play(outcome: nv.AttackOutcome) -> None:
-    figure = nv.attack_map(outcome)
-    assert figure.frames == ()
-    assert {trace.name for trace in figure.data if trace.visible is not False} == set(shown_at(figure, 0))
-    assert "Plotly.animate" not in figure.to_html(include_plotlyjs=False)
-    assert figure.layout.annotations[0].text.startswith("question 1 of")
-
-
-def test_possible_places_have_no_outlines_of_their_own(outcome: nv.AttackOutcome) -> None:
-    possible = shown_at(nv.attack_map(outcome), 0)["possible"]
-    assert possible.fillcolor == possible.line.color
 
 
 def test_a_file_of_it_loads_nothing(outcome: nv.AttackOutcome, tmp_path: Path) -> None:

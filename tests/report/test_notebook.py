@@ -11,13 +11,9 @@ import pytest
 
 import nearveil as nv
 from nearveil.audit.pairs import Pair
-from nearveil.evaluation.families import sound_families
-from nearveil.evaluation.planning.goal import Goal
 from nearveil.evaluation.planning.measuring import Sizes
-from nearveil.evaluation.planning.people import PeopleSource
-from nearveil.evaluation.planning.plan import Effort, make_plan
+from nearveil.evaluation.planning.plan import Effort
 from nearveil.html_card import html_card, html_table
-from nearveil.io.datasets import Dataset
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -138,17 +134,3 @@ def test_an_audit_and_a_certificate() -> None:
     page = Page(certified._repr_html_()).text
     assert f"{certified.bound:.6g}" in page
     assert certified.guarantee.promise in page
-
-
-def test_a_plan(san_francisco: Region, city: FloatArray) -> None:
-    people = Dataset(EVIL, san_francisco, city[:300])
-    families = [family for family in sound_families() if family.label == "planar Laplace"]
-    plan = make_plan(people, Goal("noise", 500.0), families=families, effort=TINY, seed=4)
-    source = PeopleSource(people=f"{EVIL}.csv", region=san_francisco, region_text="x", read=nv.ReadOptions())
-    page = Page(replace(plan, source=source, notes=(EVIL,))._repr_html_())
-    assert page.text.count("<script>") >= 2
-    assert "planar Laplace" in page.text
-    assert "recall@10" in page.text
-    # The command for places in memory names a file that protect can write.
-    in_memory = replace(plan, source=replace(source, people=None))
-    assert "nearveil protect INPUT protected.csv --region x" in Page(in_memory._repr_html_()).text

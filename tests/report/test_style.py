@@ -4,16 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from nearveil.report.style import DARK, LIGHT, Theme, looks_of
-
-
-def test_a_label_looks_the_same_everywhere() -> None:
-    alone, among = looks_of(["SRR"]), looks_of(["new", "DPRS", "SRR", "newer"])
-    assert alone["SRR"] == among["SRR"]
-    assert list(among) == ["new", "DPRS", "SRR", "newer"]
-    assert looks_of(["new", "DPRS", "SRR", "newer"]) == among
-    many = looks_of([f"label {number}" for number in range(40)])
-    assert len(set(many.values())) == 40
+from nearveil.report.style import DARK, LIGHT, Theme
 
 
 def contrast(one: str, other: str) -> float:

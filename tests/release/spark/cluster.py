@@ -1,4 +1,4 @@
-"""A real Spark on this machine: a standalone master and two workers, each a process of its own, on 127.0.0.1 only."""
+"""Spark on this machine: in one process, or a real cluster of a master and two workers, on 127.0.0.1 only."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,8 +16,8 @@ import psutil
 import pyspark
 from pyspark.sql import SparkSession
 from tests.services.running import free_port
+from tests.waiting import until
 
-WAIT_S = 240.0
 HOST = "127.0.0.1"
 _HOME = Path(pyspark.__file__).parent
 _ON_EXECUTORS = Path(__file__).parent / "on_executors"
@@ -51,14 +49,6 @@ SPARK_DEFAULTS = {
 }
 
 
-def wait_until(true: Callable[[], bool], what: str, timeout_s: float = WAIT_S) -> None:
-    """Wait for a condition, looking often; fail if it takes too long."""
-    end, pause = time.monotonic() + timeout_s, threading.Event()
-    while not true():
-        assert time.monotonic() < end, f"waited {timeout_s:.0f} s in vain: {what}"
-        pause.wait(0.01)
-
-
 class Cluster:
     """A master and workers with one core each, all their files in one folder."""
 
@@ -74,17 +64,11 @@ class Cluster:
     def url(self) -> str:
         return f"spark://{HOST}:{self._port}"
 
-    @property
-    def driver_log(self) -> Path:
-        """What the driver's JVM prints."""
-        return self.folder / "driver.log"
-
     def start(self) -> None:
-        for name in ("conf", "events", "work", "local", "logs"):
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        _make_folders(self.folder)
         options = ("--host", HOST, "--port", str(self._port), "--webui-port", "0")
         self._master = self._launch("master", "org.apache.spark.deploy.master.Master", *options)
-        wait_until(self._master_listens, "the master to listen")
+        until(self._master_listens)
         for number in range(self._size):
             self.start_worker(number)
 
@@ -101,7 +85,7 @@ class Cluster:
         for number in range(self._size):
             if number not in self._workers:
                 self.start_worker(number)
-        wait_until(lambda: executors(spark) == self._size, "every worker to run an executor")
+        until(lambda: executors(spark) == self._size)
 
     def kill_worker(self, number: int) -> list[int]:
         """End a worker and its executors as a power cut would; return the ids of the executors."""
@@ -121,67 +105,16 @@ class Cluster:
 
     def session(self) -> SparkSession:
         """Return a session whose executors are processes of their own, one on each worker."""
-        builder = SparkSession.builder.master(self.url).appName("nearveil tests")
-        settings = {
-            **_NOTHING_HIDDEN,
-            **_FOR_FEW_ROWS,
-            "spark.driver.host": HOST,
-            "spark.driver.bindAddress": HOST,
-            "spark.driver.memory": "512m",
-            "spark.driver.extraJavaOptions": JVM,
-            "spark.executor.extraJavaOptions": JVM,
-            "spark.executor.memory": "512m",
-            "spark.executor.cores": "1",
-            "spark.eventLog.dir": (self.folder / "events").as_uri(),
-            "spark.local.dir": str(self.folder / "local"),
-            "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(_ON_EXECUTORS), os.environ.get("PYTHONPATH", "")]),
-            "spark.python.daemon.module": "loaded_daemon",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
-            "spark.ui.enabled": "false",
-        }
-        for name, value in settings.items():
-            builder = builder.config(name, value)
-        with self._as_driver():
-            return builder.getOrCreate()
-
-    @contextmanager
-    def _as_driver(self) -> Iterator[None]:
-        """Start the driver's JVM with this cluster's settings, and with what it prints in a file."""
-        before, streams = dict(os.environ), (os.dup(1), os.dup(2))
-        os.environ.update(self._environment())
-        with self.driver_log.open("ab") as log:
-            for number in (1, 2):
-                os.dup2(log.fileno(), number)
-        try:
-            yield
-        finally:
-            for number, stream in zip((1, 2), streams, strict=True):
-                os.dup2(stream, number)
-                os.close(stream)
-            for name in set(os.environ) - set(before):
-                del os.environ[name]
-            os.environ.update(before)
+        return _session(self.url, self.folder)
 
     def _launch(self, name: str, main: str, *options: str) -> subprocess.Popen[bytes]:
         with (self.folder / "logs" / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
-                [str(_HOME / "bin" / "spark-class"), main, *options], stdout=log, stderr=log, env=self._environment()
+                [str(_HOME / "bin" / "spark-class"), main, *options],
+                stdout=log,
+                stderr=log,
+                env=_environment(self.folder),
             )
-
-    def _environment(self) -> dict[str, str]:
-        return {
-            **os.environ,
-            "SPARK_HOME": str(_HOME),
-            "SPARK_CONF_DIR": str(self.folder / "conf"),
-            "SPARK_LOCAL_IP": HOST,
-            "SPARK_LOCAL_DIRS": str(self.folder / "local"),
-            "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": JVM,
-            "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
-        }
 
     def _master_listens(self) -> bool:
         assert self._master is not None
@@ -189,6 +122,76 @@ class Cluster:
         assert self._master.poll() is None, f"the master ended: {log.read_text()[-2000:]}"
         with socket.socket() as probe:
             return probe.connect_ex((HOST, self._port)) == 0
+
+
+def _make_folders(folder: Path) -> None:
+    for name in ("conf", "events", "work", "local", "logs"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+
+
+def driver_log(folder: Path) -> Path:
+    """What the driver's JVM prints."""
+    return folder / "driver.log"
+
+
+def _session(master: str, folder: Path) -> SparkSession:
+    builder = SparkSession.builder.master(master).appName("nearveil tests")
+    settings = {
+        **_NOTHING_HIDDEN,
+        **_FOR_FEW_ROWS,
+        "spark.driver.host": HOST,
+        "spark.driver.bindAddress": HOST,
+        "spark.driver.memory": "512m",
+        "spark.driver.extraJavaOptions": JVM,
+        "spark.executor.extraJavaOptions": JVM,
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+        "spark.eventLog.dir": (folder / "events").as_uri(),
+        "spark.local.dir": str(folder / "local"),
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(_ON_EXECUTORS), os.environ.get("PYTHONPATH", "")]),
+        "spark.python.daemon.module": "loaded_daemon",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.enabled": "false",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with _as_driver(folder):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _as_driver(folder: Path) -> Iterator[None]:
+    """Start the driver's JVM with settings of its own, and with what it prints in a file."""
+    before, streams = dict(os.environ), (os.dup(1), os.dup(2))
+    os.environ.update(_environment(folder))
+    with driver_log(folder).open("ab") as log:
+        for number in (1, 2):
+            os.dup2(log.fileno(), number)
+    try:
+        yield
+    finally:
+        for number, stream in zip((1, 2), streams, strict=True):
+            os.dup2(stream, number)
+            os.close(stream)
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update(before)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "SPARK_HOME": str(_HOME),
+        "SPARK_CONF_DIR": str(folder / "conf"),
+        "SPARK_LOCAL_IP": HOST,
+        "SPARK_LOCAL_DIRS": str(folder / "local"),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": JVM,
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
 
 
 def executors(spark: SparkSession) -> int:
@@ -222,3 +225,15 @@ def running_cluster(folder: Path) -> Iterator[tuple[Cluster, SparkSession]]:
             spark.stop()
     finally:
         cluster.stop()
+
+
+@contextmanager
+def running_in_one_process(folder: Path) -> Iterator[SparkSession]:
+    """Run Spark with two threads of one JVM, which starts in a few seconds; Python workers are processes as ever."""
+    assert shutil.which("java") or os.environ.get("JAVA_HOME"), "Spark needs Java 17 or newer: install a JRE"
+    _make_folders(folder)
+    spark = _session("local[2]", folder)
+    try:
+        yield spark
+    finally:
+        spark.stop()

@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from tests.release.spark.cluster import SPARK_DEFAULTS, Cluster, running_cluster, wait_until
+from tests.release.spark.cluster import SPARK_DEFAULTS, Cluster, running_cluster
 from tests.release.spark.rows import by_key
+from tests.waiting import until
 
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.base import Mechanism
@@ -110,7 +111,7 @@ def killed(cluster: Cluster, release: Release, output: Path, *, worker: int, aft
     group = output.name
     work = threading.Thread(target=release.run, args=(output, group))
     work.start()
-    wait_until(lambda: release.tasks_done(group) >= after_tasks or not work.is_alive(), "the release to get going")
+    until(lambda: release.tasks_done(group) >= after_tasks or not work.is_alive())
     assert work.is_alive(), f"the release ended before the kill: {release.error!r}"
     assert cluster.kill_worker(worker), "the worker had no executor"
     assert work.is_alive() or release.error is None

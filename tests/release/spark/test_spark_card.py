@@ -39,7 +39,7 @@ def budgets() -> list[Budget]:
     ]
 
 
-@pytest.mark.parametrize("clip", [False, True])
+@pytest.mark.parametrize("clip", [pytest.param(False, marks=pytest.mark.evidence), True])
 def test_cards_are_the_same(clip: bool, file: Path, spark: SparkSession, intervals: Intervals) -> None:
     if clip:
         with file.open("a") as rows:
@@ -52,7 +52,7 @@ def test_cards_are_the_same(clip: bool, file: Path, spark: SparkSession, interva
     assert done.clipped == here.true_figures.clipped == int(clip)
 
 
-@pytest.mark.parametrize("fitted", [False, True])
+@pytest.mark.parametrize("fitted", [pytest.param(False, marks=pytest.mark.evidence), True])
 def test_the_ledger_says_the_same(fitted: bool, file: Path, spark: SparkSession, tmp_path: Path) -> None:
     def mechanism() -> Mechanism:
         return DPRS(centres=20, release="metric", noise_m=500.0) if fitted else PlanarLaplace()

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.fit_pic import PlacesInMemory, as_answers, uniform_in_region
+from nearveil.mechanisms.fit_pic import PlacesInMemory, uniform_in_region
 from nearveil.mechanisms.fitting import FitMethod
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.privacy.guarantee import Notion
@@ -46,8 +46,15 @@ def test_counts_before_noise_are_those_of_one_machine(
     assert np.array_equal(counts, PlacesInMemory(city, san_francisco).counts_in_cells(40, 30))
 
 
-@pytest.mark.parametrize("centres", [40, None])
-@pytest.mark.parametrize("method", ["pic", "private-grid"])
+@pytest.mark.parametrize(
+    ("method", "centres"),
+    [
+        ("pic", 40),
+        ("private-grid", None),
+        pytest.param("pic", None, marks=pytest.mark.evidence),
+        pytest.param("private-grid", 40, marks=pytest.mark.evidence),
+    ],
+)
 def test_a_fit_with_the_same_noise_finds_the_same_intervals(
     method: FitMethod, centres: int | None, asked: PlacesInSpark, city: FloatArray, san_francisco: Region
 ) -> None:
@@ -60,7 +67,7 @@ def test_a_fit_with_the_same_noise_finds_the_same_intervals(
     assert len(steps) == DPRS(**settings).fit_plan.steps  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("method", ["pic", "private-grid"])
+@pytest.mark.parametrize("method", [pytest.param("pic", marks=pytest.mark.evidence), "private-grid"])
 def test_protect_fits_and_says_so(method: FitMethod, people: DataFrame) -> None:
     asked_for = DPRS(centres=30, rounds=2, fit_method=method, epsilon=1.0)
     done = protect(people, mechanism=asked_for, key="id")
@@ -95,9 +102,3 @@ def test_what_is_refused_after_a_fit_is_paid_for_first(people: DataFrame, tmp_pa
     with pytest.raises(DataError, match="all rows hold the same location"):
         protect(together, mechanism=HideAmong(), key="id", ledger=ledger)
     assert ledger.history("10017") == ()
-
-
-def test_answers_are_about_one_region(asked: PlacesInSpark, san_francisco: Region) -> None:
-    assert as_answers(asked, san_francisco) is asked
-    with pytest.raises(UsageError, match="another region"):
-        as_answers(asked, Region(30.0, -10.0, 31.0, -9.0))

@@ -24,7 +24,9 @@ def steps_m(region: Region, true: FloatArray, published: FloatArray) -> FloatArr
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", ["planar Laplace", "interval", "metric"])
+@pytest.mark.parametrize(
+    "name", ["planar Laplace", *(pytest.param(name, marks=pytest.mark.evidence) for name in ("interval", "metric"))]
+)
 def test_the_laws_of_both_engines_are_one(
     name: str, people: DataFrame, san_francisco: Region, city: FloatArray, intervals: Intervals
 ) -> None:

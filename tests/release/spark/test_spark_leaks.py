@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from tests.release.spark.cluster import Cluster, spark_defaults
+from tests.release.spark.cluster import driver_log, spark_defaults
 from tests.release.spark.failing import failing_mechanism
 from tests.services.leaks import files_under, leaks
 
@@ -90,23 +90,22 @@ def traces(secret: bytes) -> list[bytes]:
     return [*forms, base64.urlsafe_b64encode(secret).rstrip(b"="), repr(secret).encode()]
 
 
-def written(cluster: Cluster) -> Iterator[tuple[str, bytes]]:
-    return files_under(cluster.folder)
-
-
-def names_of_files_with(cluster: Cluster, secrets: list[bytes]) -> list[str]:
+def names_of_files_with(folder: Path, secrets: list[bytes]) -> list[str]:
     wanted = [trace for secret in secrets for trace in traces(secret)]
-    return [name for name, content in written(cluster) if any(trace in content for trace in wanted)]
+    return [name for name, content in files_under(folder) if any(trace in content for trace in wanted)]
 
 
-def test_the_secret_is_written_nowhere(releases: Releases, cluster: Cluster) -> None:
+@pytest.mark.evidence
+@pytest.mark.usefixtures("cluster")
+def test_the_secret_is_written_nowhere(releases: Releases, spark_folder: Path) -> None:
+    """Files that a cluster writes during releases hold neither the secret nor a key made of it."""
     assert releases.rows.count() == 60
     assert len(set(releases.job_keys)) == 2
-    events = list((cluster.folder / "events").iterdir())
+    events = list((spark_folder / "events").iterdir())
     assert any(b"SparkListenerSQLExecutionStart" in path.read_bytes() for path in events)
     assert any(b"ReleaseRows" in path.read_bytes() for path in events)
     noise_keys = [subkey(key, "noise") for key in releases.job_keys]
-    assert names_of_files_with(cluster, [SECRET, *releases.job_keys, *noise_keys]) == []
+    assert names_of_files_with(spark_folder, [SECRET, *releases.job_keys, *noise_keys]) == []
 
 
 def test_the_secret_is_in_no_plan(secret_people: DataFrame, job_keys: list[bytes]) -> None:
@@ -120,25 +119,26 @@ def test_the_secret_is_in_no_plan(secret_people: DataFrame, job_keys: list[bytes
             assert not any(trace in text.encode() for text in texts)
 
 
-def test_true_places_are_written_nowhere(releases: Releases, cluster: Cluster, san_francisco: Region) -> None:
-    assert leaks(written(cluster), SOUGHT, san_francisco) == []
+@pytest.mark.evidence
+@pytest.mark.usefixtures("cluster")
+def test_true_places_are_written_nowhere(releases: Releases, spark_folder: Path, san_francisco: Region) -> None:
+    """Files that a cluster writes during releases hold no true location."""
+    assert leaks(files_under(spark_folder), SOUGHT, san_francisco) == []
     assert leaks(files_under(releases.output), SOUGHT, san_francisco) == []
 
 
 def test_errors_tell_no_place_and_no_secret(
-    secret_people: DataFrame, cluster: Cluster, san_francisco: Region, job_keys: list[bytes]
+    secret_people: DataFrame, spark_folder: Path, san_francisco: Region, job_keys: list[bytes]
 ) -> None:
     with pytest.raises(Exception, match="Nearveil failed on an executor") as caught:
         protect(secret_people, mechanism=failing_mechanism(), key="id", secret=SECRET)
     assert leaks([("error", f"{caught.value!r} {caught.value}".encode())], SOUGHT, san_francisco) == []
-    logs = [path for path in cluster.folder.rglob("stderr") if b"Nearveil failed on an executor" in path.read_bytes()]
-    assert logs, "executors log the error"
-    assert b"Nearveil failed on an executor" in cluster.driver_log.read_bytes()
-    assert leaks(written(cluster), SOUGHT, san_francisco) == []
-    assert names_of_files_with(cluster, [SECRET, *job_keys]) == []
+    assert b"Nearveil failed on an executor" in driver_log(spark_folder).read_bytes()
+    assert leaks(files_under(spark_folder), SOUGHT, san_francisco) == []
+    assert names_of_files_with(spark_folder, [SECRET, *job_keys]) == []
 
 
-def test_the_search_would_find_them(spark: SparkSession, cluster: Cluster, san_francisco: Region) -> None:
+def test_the_search_would_find_them(spark: SparkSession, spark_folder: Path, san_francisco: Region) -> None:
     """A job that is careless on purpose: its error and its broadcast are found."""
     place = (37.765432198, -122.465432198)
     careless = bytes(range(200, 216))
@@ -149,5 +149,5 @@ def test_the_search_would_find_them(spark: SparkSession, cluster: Cluster, san_f
 
     with pytest.raises(Exception, match="ValueError"):
         run_on_batches(spark.range(1), fail, "id bigint").collect()
-    assert names_of_files_with(cluster, [careless]) != []
-    assert leaks(written(cluster), [place], san_francisco) != []
+    assert names_of_files_with(spark_folder, [careless]) != []
+    assert leaks(files_under(spark_folder), [place], san_francisco) != []

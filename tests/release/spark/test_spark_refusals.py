@@ -109,10 +109,16 @@ def test_a_column_that_looks_like_a_person_and_repeats_is_counted_by_rows(people
     assert not alone.guarantee.per_row
 
 
-def test_revealing_columns_and_open_disks_are_warned_of(people: DataFrame) -> None:
+def test_revealing_columns_are_warned_of(people: DataFrame) -> None:
     some = people.where("id < 50").selectExpr("id", "latitude", "longitude", "'x' as home_address")
     warnings = protect(some, mechanism=MECHANISM, key="id").warnings
     assert any("'home_address' looks as if it gives the location away" in warning for warning in warnings)
+
+
+@pytest.mark.evidence
+@pytest.mark.usefixtures("cluster")
+def test_open_disks_of_a_cluster_are_warned_of(people: DataFrame) -> None:
+    warnings = protect(people.where("id < 50"), mechanism=MECHANISM, key="id").warnings
     assert any("spark.io.encryption.enabled" in warning for warning in warnings)
 
 

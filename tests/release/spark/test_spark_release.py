@@ -69,6 +69,7 @@ def test_executors_draw_by_the_numbers_of_the_driver(
     assert np.mean(there[0] == there[1]) > 0.99
 
 
+@pytest.mark.evidence
 def test_executors_are_processes_of_their_own(spark: SparkSession, cluster: Cluster) -> None:
     cluster.complete(spark)
     assert spark.sparkContext.master == cluster.url
@@ -88,7 +89,14 @@ def planar(people: DataFrame) -> Protected:
     return protect(marked, mechanism=PlanarLaplace(), key="id")
 
 
-@pytest.mark.parametrize("name", ["planar Laplace", "interval", "metric", "by generator"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "planar Laplace",
+        "interval",
+        *(pytest.param(name, marks=pytest.mark.evidence) for name in ("metric", "by generator")),
+    ],
+)
 def test_everybody_is_there_once_and_elsewhere(
     name: str, people: DataFrame, planar: Protected, intervals: Intervals
 ) -> None:
@@ -129,7 +137,7 @@ def _forget_checkpoint_folder(spark: SparkSession) -> None:
     setattr(spark.sparkContext._jsc.sc(), "checkpointDir_$eq", none)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("name", ["interval", "by generator"])
+@pytest.mark.parametrize("name", [pytest.param("interval", marks=pytest.mark.evidence), "by generator"])
 def test_cuts_and_order_change_nothing(name: str, people: DataFrame, spark: SparkSession, intervals: Intervals) -> None:
     mechanism = mechanisms(intervals)[name]
     some = people.where("id < 500")

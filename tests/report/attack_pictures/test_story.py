@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from nearveil.attacks.base import TraceStep
 from nearveil.report.attack_scene import Scene, frames_of
 from tests.report.attack_pictures.samples import TAU_M, empty
 
@@ -39,16 +38,6 @@ def test_possible_areas_shrink_and_do_not_leave_the_region(adaptive: Scene) -> N
     assert frames_of(empty(adaptive, (unknown,)))[0].area_km2 == pytest.approx(4 * half_width * half_height / 1e6)
 
 
-def test_the_possible_area_counts_every_place_once(adaptive: Scene) -> None:
-    cells = np.array(
-        [[0.0, 0.0, 500.0], [0.0, 0.0, 500.0], [250.0, 250.0, 250.0], [1000.0, 0.0, 500.0], [400.0, 0.0, 500.0]]
-    )
-    apart = np.array([[0.0, 5000.0, 500.0], [0.0, 7000.0, 500.0]])
-    for known, area_km2 in ((cells, 2.0), (apart, 2.0), (np.vstack([cells, apart]), 4.0)):
-        step = replace(adaptive.steps[0], cells=known)
-        assert frames_of(empty(adaptive, (step,)))[0].area_km2 == pytest.approx(area_km2)
-
-
 def test_rings_close_in_on_the_circles_found(gi_lia: Scene) -> None:
     frames = [frame for frame in frames_of(gi_lia) if frame.ring_m is not None and frame.step is not None]
     assert len(frames) > 20
@@ -58,29 +47,3 @@ def test_rings_close_in_on_the_circles_found(gi_lia: Scene) -> None:
         assert low - 0.1 <= distance <= high + 0.1
     assert len(gi_lia.circles_after(1)) == 0
     assert len(gi_lia.circles_after(len(gi_lia.steps))) == 2
-
-
-def test_later_questions_from_one_place_share_a_frame_where_there_are_many(gi_lia: Scene) -> None:
-    *all_questions, _ = frames_of(gi_lia)
-    *questions, result = frames_of(gi_lia, few=25)
-    assert len(all_questions) > 25
-    assert 20 <= len(questions) <= 25
-    assert questions[:5] == all_questions[:5]
-    shared = next(frame for frame in questions if frame.text.startswith("Questions"))
-    assert f"–{shared.number} of {len(gi_lia.steps)}: asked" in shared.text
-    assert ", the last with the colluder at" in shared.text
-    assert (questions[-1].number, result.number) == (len(gi_lia.steps), len(gi_lia.steps))
-
-
-def test_few_questions_and_those_from_many_places_do_not_share_frames(adaptive: Scene) -> None:
-    assert frames_of(adaptive, few=25) == frames_of(adaptive)
-    scattered = empty(adaptive, tuple(TraceStep((float(number), 0.0), 1) for number in range(40)))
-    assert len(frames_of(scattered, few=25)) == 41
-
-
-def test_an_attack_in_a_crowd_draws_a_share_of_it(adaptive: Scene) -> None:
-    crowd = np.random.default_rng(1).uniform(-10_000, 10_000, (90_000, 2))
-    dots = replace(adaptive, people_m=crowd).dots
-    assert 30_000 < len(dots) <= 40_000
-    near = np.hypot(*(crowd - np.array(adaptive.truth)).T).argmin()
-    assert (dots == crowd[near]).all(axis=1).any()

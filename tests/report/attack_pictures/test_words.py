@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from nearveil.attacks.base import Outcome
 from nearveil.report.attack_scene import Scene, frames_of, heading, summary, verdict
 from tests.report.attack_pictures.samples import protected
 
@@ -29,19 +28,3 @@ def test_a_miss_is_never_called_found(gi_lia: Scene, adaptive: Scene) -> None:
         "published place missed by 300 m, person missed"
     )
     assert verdict(replace(gi_lia, published=gi_lia.truth)) == "published place found, person found"
-
-
-def test_an_attack_that_ended_early_says_so(gi_lia: Scene) -> None:
-    lost = replace(gi_lia, result=replace(gi_lia.result, outcome=Outcome.LOST))
-    assert summary(lost).endswith("the attack ended early, the target was lost from sight")
-    nothing = replace(lost, result=replace(lost.result, estimate=None))
-    assert verdict(nothing) == "no estimate, the target was lost from sight"
-    assert frames_of(nothing)[-1].text == "Result: no estimate, the target was lost from sight."
-
-
-def test_a_summary_says_what_is_certified(adaptive: Scene) -> None:
-    assert plain(summary(adaptive)).endswith("· certified: the answers leave no place farther off than 100 m")
-    assert plain(summary(protected(adaptive))).endswith("the answers leave no published place farther off than 100 m")
-    wrong = replace(adaptive, result=replace(adaptive.result, estimate=(adaptive.truth[0] + 300, adaptive.truth[1])))
-    assert plain(summary(wrong)).endswith("· certified wrongly: the place is farther off than 100 m")
-    assert summary(replace(adaptive, result=replace(adaptive.result, certified=False))).endswith("· not certified")
