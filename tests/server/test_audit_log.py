@@ -25,6 +25,7 @@ from nearveil.server.scopes import ROUTES
 from tests.cli.key_commands import run
 from tests.server.running import HERE, Running, in_folder, running
 from tests.server.test_scopes import BODIES, in_path
+from tests.waiting import PATIENCE_S
 
 KEYS = new_keys()
 SECONDS = "2025-06-11T00:01:00Z"
@@ -216,7 +217,7 @@ def test_a_slow_disk_lets_others_be_answered(here: Running, path: Path, monkeypa
     def slow(lines: Sequence[dict[str, Any]]) -> None:
         if "result" in lines[0]:
             begun.set()
-            assert allowed.wait(60)
+            assert allowed.wait(PATIENCE_S)
         write(lines)
 
     monkeypatch.setattr(here.service.audit_log, "_write", slow)
@@ -224,7 +225,7 @@ def test_a_slow_disk_lets_others_be_answered(here: Running, path: Path, monkeypa
 
     async def scene() -> tuple[int, int]:
         missing = asyncio.create_task(here._send("GET", "/v1/people/nobody", headers, {}))
-        assert await asyncio.to_thread(begun.wait, 60)
+        assert await asyncio.to_thread(begun.wait, PATIENCE_S)
         meanwhile = await here._send("GET", "/healthz", headers, {})
         still_waits = not missing.done()
         allowed.set()
@@ -326,7 +327,7 @@ def test_a_line_that_another_process_is_writing_is_waited_for(path: Path, monkey
         other.write(b"half a line, ")
         monkeypatch.setattr(fcntl, "flock", arrive)
         writer.start()
-        assert arrived.wait(60)
+        assert arrived.wait(PATIENCE_S)
         other.write(b"and the other half\n")
         flock(other, fcntl.LOCK_UN)
     writer.join()

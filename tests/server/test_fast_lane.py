@@ -9,6 +9,7 @@ import pytest
 
 from nearveil.server.asgi import MOST_BYTES_OF_QUESTION
 from tests.services.running import RunningService
+from tests.waiting import PATIENCE_S
 
 PLACE = {"latitude": 37.774937, "longitude": -122.419418}
 QUESTION = json.dumps({**PLACE, "k": 3}).encode()
@@ -36,7 +37,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
 
 
 def connection(service: RunningService) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", service.port), timeout=20)
+    return socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE_S)
 
 
 def request(service: RunningService, method: bytes, path: bytes, body: bytes, *more: bytes) -> bytes:

@@ -1,9 +1,7 @@
 """Filters, blocks and pages, asked of a real service."""
 
 import itertools
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from nearveil.nearby.stores.base import MOST_TAGS
 from nearveil.nearby.stores.sqlite import SqliteStore
 from tests.server.running import HERE, Running, running
 from tests.services.postgres import postgis_cluster, private_database
+from tests.waiting import until
 
 __all__ = ["postgis_cluster"]
 
@@ -63,14 +62,6 @@ def pages(place: Running, **question: Any) -> list[list[str]]:
         if answer.json()["next"] is None:
             return found
         after = {"after": answer.json()["next"]}
-
-
-def wait_for(is_so: Callable[[], bool]) -> None:
-    """Another process hears of a change in a moment."""
-    end = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < end
-        threading.Event().wait(0.01)
 
 
 def problem(answer: httpx.Response) -> tuple[int, str]:
@@ -261,11 +252,11 @@ def test_other_processes_apply_tags_and_blocks(postgis_cluster: object) -> None:
             first.key, filters = second.key, second.service.filters
             first.call("PUT", "/v1/people/p1/tags", json={"tags": ["new"]})
             first.call("PUT", "/v1/people/p1/blocked/p2")
-            wait_for(lambda: filters.hidden_from("p2") == ({"p1"},))
+            until(lambda: filters.hidden_from("p2") == ({"p1"},))
             assert ids(second, only=[["new"]]) == ["p1"]
             second.call("DELETE", "/v1/people/p1/blocked/p2")
-            wait_for(lambda: first.service.filters.hidden_from("p2") == ())
+            until(lambda: first.service.filters.hidden_from("p2") == ())
             first.call("PUT", "/v1/people/p3/blocked/p4")
-            wait_for(lambda: filters.hidden_from("p4") == ({"p3"},))
+            until(lambda: filters.hidden_from("p4") == ({"p3"},))
             first.call("DELETE", "/v1/people/p3")
-            wait_for(lambda: filters.hidden_from("p4") == ())
+            until(lambda: filters.hidden_from("p4") == ())

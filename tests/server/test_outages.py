@@ -20,6 +20,7 @@ from tests.server.clocks import Clock as AnyClock
 from tests.server.running import HERE, HOUR_S, Running, in_folder, running
 from tests.server.test_abuse import logged
 from tests.server.test_metrics import samples
+from tests.waiting import PATIENCE_S
 
 __all__ = ["logged"]
 
@@ -209,12 +210,12 @@ def test_a_probe_that_hangs_is_seen_and_not_repeated() -> None:
         def keep_setting(self, name: str, value: str) -> None:
             writes.append((name, len(value)))
             begun.set()
-            assert allowed.wait(60)
+            assert allowed.wait(PATIENCE_S)
 
     health = StoreHealth(Hanging(), Metrics(), clock)  # type: ignore[arg-type]
     thread = threading.Thread(target=health.probe)
     thread.start()
-    assert begun.wait(60)
+    assert begun.wait(PATIENCE_S)
     health.probe()
     assert (len(writes), health.reason) == (1, None)
     clock.pass_time(PROBE_LATE_S + 1)
@@ -243,7 +244,7 @@ def test_calls_of_the_store_are_bounded() -> None:
     threads, allowed = StoreThreads(threads=1, most_waiting=2), threading.Event()
 
     async def scene() -> None:
-        calls = [asyncio.create_task(threads.run(allowed.wait, 60)) for _ in range(2)]
+        calls = [asyncio.create_task(threads.run(allowed.wait, PATIENCE_S)) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(Problem) as caught:
             await threads.run(allowed.wait)
@@ -264,17 +265,17 @@ def test_nobody_waits_for_keys_that_are_read_ahead_of_time(place: Running) -> No
 
     def slowly() -> Any:
         reading.set()
-        assert allowed.wait(60)
+        assert allowed.wait(PATIENCE_S)
         return keys()
 
     place.service.access._store = type("Slow", (), {"keys": staticmethod(slowly)})()  # type: ignore[assignment]
     place.clock.now += 1.5
     authorization = f"Bearer {place.key}"
     assert place.service.known_caller(authorization) is not None
-    assert reading.wait(60)
+    assert reading.wait(PATIENCE_S)
     assert place.nearby() == ["ann"]
     allowed.set()
     assert place.service._refreshing is not None
-    place.service._refreshing.result(60)
+    place.service._refreshing.result(PATIENCE_S)
     place.clock.now += 4.5
     assert place.service.access.identify(authorization).name == "tests"

@@ -23,6 +23,7 @@ from nearveil.server.connections import CLOSE_S, MOST_PIPELINED, ConnectionLimit
 from nearveil.server.protocol import FastLaneProtocol, LimitedProtocol, fitting, protocol_for
 from nearveil.server.settings import Settings
 from tests.server.test_connections import Watch, self_signed
+from tests.waiting import PATIENCE_S
 
 LIMITS = replace(ConnectionLimits.of(Settings()), header_bytes=4096, headers=20)
 QUESTION = b"POST /v1/nearby HTTP/1.1\r\nhost: service\r\ncontent-length: 2\r\n\r\n{}"
@@ -135,7 +136,7 @@ async def edge(kind: type[LimitedProtocol], tls: ssl.SSLContext | None = None, *
     server = await loop.create_server(create, "127.0.0.1", 0)
     opened.port = server.sockets[0].getsockname()[1]
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             yield opened
     finally:
         server.close()

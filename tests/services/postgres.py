@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,10 +21,10 @@ from pathlib import Path
 import psutil
 import psycopg
 import pytest
+from tests.waiting import PATIENCE_S, until
 
 PACKAGES = ("postgresql", "postgresql-15-postgis-3")
 TEMPLATE = "nearveil_template"
-_START_S = 120.0
 # Nothing here outlives the machine, and only our own processes are killed.
 _SETTINGS = {
     "fsync": "off",
@@ -69,7 +68,7 @@ class Cluster:
     def halt(self) -> None:
         """End the server as a crash would, all connections with it; `resume` starts it again."""
         self.process.send_signal(signal.SIGQUIT)
-        self.process.wait(60)
+        self.process.wait(PATIENCE_S)
 
     def resume(self) -> None:
         """Start the server after `halt`, and return when it answers."""
@@ -95,7 +94,7 @@ class Cluster:
         if self.process.poll() is None:
             # An interrupt is PostgreSQL's fast shutdown.
             self.process.send_signal(2)
-            self.process.wait(60)
+            self.process.wait(PATIENCE_S)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -234,17 +233,18 @@ def _free_port() -> int:
 
 
 def _wait_until_ready(started: Cluster) -> None:
-    end = time.monotonic() + _START_S
-    while time.monotonic() < end and started.process.poll() is None:
+    def has_answered_or_ended() -> bool:
         try:
-            psycopg.connect(started.address("postgres"), connect_timeout=5).close()
+            psycopg.connect(started.address("postgres"), connect_timeout=int(PATIENCE_S)).close()
         except psycopg.OperationalError:
-            time.sleep(0.05)
-        else:
-            return
-    told = (started.folder / "log").read_text(errors="replace")[-300:]
-    started.stop()
-    raise NoPostgresError(f"PostgreSQL does not start here: {told}")
+            return started.process.poll() is not None
+        return True
+
+    until(has_answered_or_ended)
+    if started.process.poll() is not None:
+        told = (started.folder / "log").read_text(errors="replace")[-300:]
+        started.stop()
+        raise NoPostgresError(f"PostgreSQL does not start here: {told}")
 
 
 def _make_template(started: Cluster) -> None:

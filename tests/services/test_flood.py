@@ -40,6 +40,7 @@ def refused(service: RunningService, problem: str) -> float:
     return float(found[1])
 
 
+@pytest.mark.evidence
 @pytest.mark.parametrize("flood", [one_long_header, many_short_headers])
 def test_headers_without_end(service: RunningService, flood: Callable[[int, int], None]) -> None:
     before = refused(service, "headers-too-large")
@@ -50,6 +51,7 @@ def test_headers_without_end(service: RunningService, flood: Callable[[int, int]
     assert refused(service, "headers-too-large") == before + 1
 
 
+@pytest.mark.evidence
 def test_idle_connections_are_closed_or_refused(service: RunningService) -> None:
     with asking(service) as asker:
         idle_connections(service.port, 100)
@@ -61,6 +63,7 @@ def test_idle_connections_are_closed_or_refused(service: RunningService) -> None
         pass
 
 
+@pytest.mark.evidence
 def test_answers_that_nobody_reads_are_dropped(service: RunningService) -> None:
     with asking(service) as asker:
         unread_answers(service.port, 5, service.key)

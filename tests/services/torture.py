@@ -21,6 +21,7 @@ from tests.nearby.stores.kept import everything_kept
 from tests.services.leaks import files_under, leaks
 from tests.services.postgres import dump, private_database
 from tests.services.running import RunningService
+from tests.waiting import PATIENCE_S
 
 from nearveil.nearby.publishing.keys import new_keys, write_keys
 from nearveil.nearby.publishing.protection import Schedule, least_new_places
@@ -139,7 +140,7 @@ def _check_totals(store: Store, people: list[Person]) -> list[str]:
 
 async def _load_and_kill(service: RunningService, people: list[Person], chance: random.Random) -> int:
     count = 0
-    async with httpx.AsyncClient(base_url=service.url, headers=service.headers, timeout=60.0) as client:
+    async with httpx.AsyncClient(base_url=service.url, headers=service.headers, timeout=PATIENCE_S) as client:
 
         async def report_on_and_on(some: list[Person]) -> None:
             nonlocal count

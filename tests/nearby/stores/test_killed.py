@@ -77,6 +77,7 @@ def newest(store: Store) -> int:
     return number
 
 
+@pytest.mark.evidence
 def test_kill_nine(address: str, writers: subprocess.Popen[str]) -> None:
     store = open_store(address)
     store.add_people(PEOPLE)

@@ -2,8 +2,7 @@
 
 import queue
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,8 @@ from nearveil.nearby.stores.base import StoreError
 from nearveil.nearby.stores.postgis import PostgisStore
 from nearveil.nearby.stores.sqlite import SqliteStore
 from tests.nearby.stores.draws import draw, publish, put
-from tests.services.postgres import Cluster, own_cluster, private_database, run_sql
-
-PATIENCE_S = 60.0
+from tests.services.postgres import Cluster, cluster, own_cluster, private_database, run_sql
+from tests.waiting import PATIENCE_S, until
 
 
 @pytest.fixture(scope="module")
@@ -52,17 +50,14 @@ class Noticed:
         return self._noticed.get(timeout=PATIENCE_S)
 
 
-def once_it_works(call: Callable[[], object]) -> object:
-    """Call until it works, but not for ever."""
-    end = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return call()
-        except StoreError:
-            assert time.monotonic() < end
-            time.sleep(0.01)
+def is_back(store: PostgisStore) -> bool:
+    try:
+        return store.token_mark("ann") is not None
+    except StoreError:
+        return False
 
 
+@pytest.mark.evidence
 def test_a_server_that_crashes_is_noticed_and_used_again(store: PostgisStore, server: Cluster) -> None:
     noticed = Noticed(store)
     server.halt()
@@ -74,13 +69,14 @@ def test_a_server_that_crashes_is_noticed_and_used_again(store: PostgisStore, se
             assert caught.value.reason == "database-away"
     finally:
         server.resume()
-    assert once_it_works(lambda: store.token_mark("ann")) is not None
+    until(lambda: is_back(store))
     put(store, draw("ann"))
     assert publish(store)
     # In either order: one is told by the circuit, the other by who follows.
     assert {noticed.next(), noticed.next()} == {"back True", "lost"}
 
 
+@pytest.mark.evidence
 def test_a_server_that_stands_still_is_not_waited_for(store: PostgisStore, server: Cluster) -> None:
     noticed = Noticed(store)
     with server.frozen():
@@ -90,10 +86,11 @@ def test_a_server_that_stands_still_is_not_waited_for(store: PostgisStore, serve
         assert noticed.next().startswith("away database-away")
         with pytest.raises(StoreError, match="is away; it is tried again every second"):
             put(store, draw("ann"))
-    assert once_it_works(lambda: store.token_mark("ann")) is not None
+    until(lambda: is_back(store))
     assert noticed.next().startswith("back")
 
 
+@pytest.mark.evidence
 def test_one_connection_that_breaks_is_no_outage(store: PostgisStore, server: Cluster) -> None:
     noticed = Noticed(store)
     with pytest.raises(StoreError), store.writing() as writing:
@@ -109,19 +106,19 @@ def test_one_connection_that_breaks_is_no_outage(store: PostgisStore, server: Cl
         server.resume()
 
 
-def test_a_read_only_database_says_so(server: Cluster) -> None:
-    with private_database(server) as address:
-        opened = PostgisStore(address)
-        database = address.rpartition("/")[2]
-        run_sql(server.address("postgres"), f"ALTER DATABASE {database} SET default_transaction_read_only = on")
-        opened._database._pool.drop_idle()
-        with pytest.raises(StoreError) as caught:
-            opened.add_people(["ann"])
-        assert (caught.value.reason, caught.value.code) == ("read-only", "ReadOnlySqlTransaction")
-        assert opened.token_mark("ann") is None
-        opened.close()
+def test_a_read_only_database_says_so(postgis_address: str) -> None:
+    opened = PostgisStore(postgis_address)
+    database = postgis_address.rpartition("/")[2]
+    run_sql(cluster().address("postgres"), f"ALTER DATABASE {database} SET default_transaction_read_only = on")
+    opened._database._pool.drop_idle()
+    with pytest.raises(StoreError) as caught:
+        opened.add_people(["ann"])
+    assert (caught.value.reason, caught.value.code) == ("read-only", "ReadOnlySqlTransaction")
+    assert opened.token_mark("ann") is None
+    opened.close()
 
 
+@pytest.mark.evidence
 def test_a_publication_that_lasts_is_waited_for(store: PostgisStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than a statement may take: reports wait for the lock in many short statements."""
     waited = threading.Event()

@@ -26,6 +26,7 @@ from tests.nearby.stores.draws import (
     put,
     stand,
 )
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -267,5 +268,5 @@ class TestHousekeeping:
         monkeypatch.setattr(Connections, "bring_log_in", watched)
         store = SqliteStore(path)
         self.follow(store)
-        assert done.wait(60)
+        assert done.wait(PATIENCE_S)
         store.close()

@@ -176,6 +176,7 @@ def test_a_key_is_made_shown_once_and_revoked_by_keyboard(console: "Page", addre
     assert own.get_by_role("button").count() == 0
 
 
+@pytest.mark.evidence
 def test_a_key_with_few_scopes_sees_what_it_cannot_do_and_may_end_itself(
     chromium: "Browser", address: str, place: Place
 ) -> None:
@@ -239,6 +240,7 @@ def test_the_store_is_well_or_says_why_not(console: "Page", place: Place) -> Non
     note(console, "store", "The store can be read and written.")
 
 
+@pytest.mark.evidence
 def test_who_signs_in_while_the_store_is_away_reads_why(chromium: "Browser", address: str, place: Place) -> None:
     with visiting(chromium, address) as page:
         problem = {"title": "Not kept", "detail": "The store could not keep this."}
@@ -266,6 +268,7 @@ def findings(page: "Page", what: str) -> list[str]:
     ]
 
 
+@pytest.mark.evidence
 def test_axe_core_sees_what_is_wrong(console: "Page") -> None:
     """The check itself: a field without a label is found."""
     console.evaluate("document.querySelector('label[for=person-id]').removeAttribute('for')")
@@ -273,7 +276,7 @@ def test_axe_core_sees_what_is_wrong(console: "Page") -> None:
     console.evaluate("document.querySelector('#person-form label').htmlFor = 'person-id'")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), pytest.param(390, "dark", marks=pytest.mark.evidence)])
 def test_axe_core_finds_nothing_serious_and_all_of_it_fits(
     chromium: "Browser", address: str, place: Place, width: int, scheme: str
 ) -> None:
@@ -295,6 +298,7 @@ def test_axe_core_finds_nothing_serious_and_all_of_it_fits(
         assert found == []
 
 
+@pytest.mark.evidence
 def test_the_tab_key_reaches_everything_and_its_place_can_be_seen(console: "Page") -> None:
     # By a key first: after a click, a browser does not mark where it is.
     press(console, "Tab")

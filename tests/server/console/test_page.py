@@ -186,6 +186,7 @@ def test_the_slider_moves_by_keys_and_changes_the_numbers(console: "Page") -> No
     assert console.locator("#hide-value").inner_text() == "500\N{NO-BREAK SPACE}m"
 
 
+@pytest.mark.evidence
 def test_the_dial_counts_metres_or_people(console: "Page") -> None:
     exposed = console.locator("#figures .exposed dd:not(.note)")
     within_metres = exposed.inner_text()
@@ -213,7 +214,7 @@ def _number(text: str) -> float:
     return float(re.sub(r"[^\d.]", "", text))
 
 
-@pytest.mark.parametrize("attack", ["Two circles", "Adaptive"])
+@pytest.mark.parametrize("attack", ["Two circles", pytest.param("Adaptive", marks=pytest.mark.evidence)])
 def test_an_attack_is_played_step_by_step_without_and_with_protection(console: "Page", attack: str) -> None:
     console.get_by_role("radio", name=attack).check(force=True)
     errors_m, runs = [], console.locator("#runs tbody tr").count()
@@ -246,6 +247,7 @@ def test_an_attack_is_played_step_by_step_without_and_with_protection(console: "
     assert console.evaluate(TRACES) > 5
 
 
+@pytest.mark.evidence
 def test_a_film_runs_by_itself_where_motion_is_welcome(chromium: "Browser", address: str, place: Place) -> None:
     with visiting(chromium, address, reduced_motion="no-preference") as page:
         signed_in(page, place.key)
@@ -257,6 +259,7 @@ def test_a_film_runs_by_itself_where_motion_is_welcome(chromium: "Browser", addr
         assert page.get_by_role("button", name="Play").is_visible()
 
 
+@pytest.mark.evidence
 def test_all_of_it_works_by_keyboard(chromium: "Browser", address: str, place: Place) -> None:
     with visiting(chromium, address) as page:
         page.keyboard.press("Tab")
@@ -292,6 +295,7 @@ def check_that_all_of_it_fits(page: "Page") -> None:
     assert page.evaluate(stray) == 0
 
 
+@pytest.mark.evidence
 @pytest.mark.parametrize("width", [1280, 768])
 def test_it_fits_at_any_width(console: "Page", width: int) -> None:
     console.set_viewport_size({"width": width, "height": 900})
@@ -299,10 +303,12 @@ def test_it_fits_at_any_width(console: "Page", width: int) -> None:
     console.set_viewport_size({"width": 1280, "height": 900})
 
 
+@pytest.mark.evidence
 def test_it_fits_on_a_phone(phone: "Page") -> None:
     check_that_all_of_it_fits(phone)
 
 
+@pytest.mark.evidence
 def test_it_is_dark_where_the_system_is_and_where_the_button_says(phone: "Page") -> None:
     ink = "document.getElementById('people-plot').layout.font.color"
     assert phone.evaluate(COLOURS) == "rgb(20, 23, 28)"
@@ -323,6 +329,7 @@ def test_a_service_that_is_gone_is_said_in_words(console: "Page") -> None:
     console.unroute_all()
 
 
+@pytest.mark.evidence
 def test_tiles_come_from_the_address_that_is_set(with_tiles: tuple["Page", list[str]]) -> None:
     page, asked = with_tiles
     page.wait_for_selector("#people-plot .imagelayer image", state="attached")
