@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import stat
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,10 +19,10 @@ from nearveil.nearby.publishing.keys import new_keys, write_keys
 from nearveil.nearby.stores.base import StoreError
 from nearveil.server.audit_log import PEOPLE_PER_LINE, AuditLog, audit_id
 from nearveil.server.auth import Caller
-from nearveil.server.logs import set_up_logs
 from nearveil.server.scopes import ROUTES
 from tests.cli.key_commands import run
 from tests.server.running import HERE, Running, in_folder, running
+from tests.server.test_abuse import captured_log
 from tests.server.test_scopes import BODIES, in_path
 from tests.waiting import PATIENCE_S
 
@@ -257,17 +256,9 @@ def test_what_a_client_that_left_has_cancelled_is_in_the_log(path: Path) -> None
 
 class TestInTheLog:
     @pytest.fixture
-    def logged(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
-        root = logging.getLogger()
-        handlers, level = list(root.handlers), root.level
-        for hook in ("excepthook", "unraisablehook"):
-            monkeypatch.setattr(sys, hook, getattr(sys, hook))
-        stream = io.StringIO()
-        set_up_logs("error", stream)
-        yield stream
-        root.handlers[:] = handlers
-        root.setLevel(level)
-        logging.captureWarnings(False)
+    def logged(self) -> Iterator[io.StringIO]:
+        with captured_log("error") as stream:
+            yield stream
 
     def test_without_a_file_entries_are_in_the_log_at_every_level(self, logged: io.StringIO) -> None:
         with running(keys=KEYS) as here:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import fcntl
 import functools
 import os
 import pwd
@@ -110,7 +109,7 @@ def postgis_cluster() -> Cluster:
 @functools.cache
 def cluster() -> Cluster:
     """Start the cluster of this process, which ends with it."""
-    binaries = _binaries() or _installed_binaries()
+    binaries = _binaries()
     if binaries is None:
         raise NoPostgresError(f"PostgreSQL with PostGIS is not here; install {' and '.join(PACKAGES)}")
     started = _start(binaries)
@@ -164,20 +163,6 @@ def _binaries() -> Path | None:
             return initdb.parent
     on_path = shutil.which("initdb")
     return Path(on_path).resolve().parent if on_path else None
-
-
-def _installed_binaries() -> Path | None:
-    """Install the packages, once for all processes that find them missing at the same time."""
-    apt_get = shutil.which("apt-get")
-    if os.geteuid() != 0 or apt_get is None:
-        return None
-    with Path(tempfile.gettempdir(), "nearveil-install-postgres.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if _binaries() is None:
-            quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-            for command in (["update"], ["install", "--yes", "--no-install-recommends", *PACKAGES]):
-                subprocess.run([apt_get, "--quiet", *command], env=quiet, check=False, capture_output=True)
-        return _binaries()
 
 
 def _start(binaries: Path) -> Cluster:

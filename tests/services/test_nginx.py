@@ -148,7 +148,7 @@ def test_questions_and_reports_pass_and_nothing_of_them_is_written(service: Runn
 
 
 def _refused_by_service(service: RunningService) -> float:
-    text = httpx.get(f"{service.url}/metrics", headers=service.headers).text
+    text = httpx.get(f"{service.url}/metrics", headers=service.headers, timeout=PATIENCE_S).text
     lines = [line for line in text.splitlines() if line.startswith("nearveil_rejected_total")]
     return sum(float(line.split()[-1]) for line in lines)
 

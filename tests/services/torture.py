@@ -1,6 +1,6 @@
 """Kill a service under load, again and again, and look at what is left.
 
-``python -m tests.services.torture --kills 50`` does it on both stores; the tests do it a few times.
+``python -m tests.services.torture --kills 50`` does it on both stores.
 """
 
 from __future__ import annotations
@@ -180,7 +180,10 @@ def a_little_north(latitude: float) -> float:
 
 def _create(service: RunningService, people: list[Person]) -> None:
     answer = httpx.post(
-        f"{service.url}/v1/people", json={"ids": [person.name for person in people]}, headers=service.headers
+        f"{service.url}/v1/people",
+        json={"ids": [person.name for person in people]},
+        headers=service.headers,
+        timeout=PATIENCE_S,
     )
     assert answer.status_code == 200, answer.text
 

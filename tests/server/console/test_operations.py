@@ -13,6 +13,7 @@ from nearveil.server.frequent_askers import MANY_QUESTIONS
 from nearveil.server.scopes import Scope
 from tests.server.console.visits import OVERFLOW, sign_in, signed_in, visiting
 from tests.server.console_service import Place, console_service, served
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -145,9 +146,9 @@ def test_a_key_is_made_shown_once_and_revoked_by_keyboard(console: "Page", addre
     console.wait_for_selector("#key-made:not([hidden])")
     assert console.evaluate(FOCUSED) == "key-secret"
     secret = console.locator("#key-secret").input_value()
-    headers = {"Authorization": f"Bearer {secret}"}
-    assert httpx.get(f"{address}/v1/ledger", headers=headers).status_code == 200
-    assert httpx.get(f"{address}/v1/platform-keys", headers=headers).status_code == 403
+    client = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {secret}"}, timeout=PATIENCE_S)
+    assert client.get("/v1/ledger").status_code == 200
+    assert client.get("/v1/platform-keys").status_code == 403
     row = console.locator("#keys-table tbody tr", has_text="web-shop")
     row.wait_for()
     assert "metrics" in row.inner_text()
@@ -165,11 +166,12 @@ def test_a_key_is_made_shown_once_and_revoked_by_keyboard(console: "Page", addre
 
     console.get_by_role("button", name="Revoke the key web-shop").focus()
     press(console, "Enter", "Enter")
-    assert httpx.get(f"{address}/v1/ledger", headers=headers).status_code == 200
+    assert client.get("/v1/ledger").status_code == 200
     press(console, "Enter", "Tab", "Enter")
     note(console, "keys", "The key web-shop is revoked.")
     assert console.locator("#keys-table tbody tr", has_text="web-shop").count() == 0
-    assert httpx.get(f"{address}/v1/ledger", headers=headers).status_code == 401
+    assert client.get("/v1/ledger").status_code == 401
+    client.close()
     # The key that this page was opened with is the last one with admin.
     own = console.locator("#keys-table tbody tr", has_text="(yours)")
     assert "stays: the last with admin" in own.inner_text()
