@@ -28,12 +28,12 @@ reproduce-quick: $(DEMO_READY)
 	$(DEMO)/bin/nearveil reproduce --quick --out report-quick
 
 # One process more than cores: browsers, services and Spark are mostly waited for.
-test: lint $(GENERATOR)/.ready
+test: lint
 	$(BIN)/python -m pytest -n 3 --doctest-modules
 
 # Everything slow that a claim rests on: the tests marked "evidence", and floods, fuzzing, faults, kills and outages of the
 # service. Writes build/evidence.md, with figures.
-evidence: $(READY)
+evidence: $(READY) $(GENERATOR)/.ready
 	$(BIN)/python -m tests.evidence
 
 lint: $(READY)

@@ -14,7 +14,6 @@ from nearveil.hashing import hash_ids, hash_words, split_key
 from nearveil.nearby import index as index_module
 from nearveil.nearby.index import Filter, NearbyIndex, Person, nearest_rows
 from nearveil.nearby.stores.base import LeftError, PublishedBatch
-from nearveil.randomness import secure_randomness
 from nearveil.region import Region, named_region
 from nearveil.types import FloatArray, IntArray
 
@@ -186,21 +185,6 @@ def test_agrees_with_sorting_everybody_while_people_of_any_kind_come_move_and_go
         assert index.ranked_metres(x_m, y_m, k) == sorted(here, key=lambda one: (squares[one], ties[one]))[:k]
 
 
-def test_seeded_ties_are_in_a_random_but_stable_order() -> None:
-    places = np.tile([[3.0, 4.0]], (50, 1))
-    index: NearbyIndex[Person] = NearbyIndex(REGION, range(50), places, rng=secure_randomness())
-    first = index.ranked_metres(0.0, 0.0, 50)
-    assert first != list(range(50))
-    assert first == index.ranked_metres(0.0, 0.0, 50)
-    assert index.ranked_metres(0.0, 0.0, 10) == first[:10]
-    # Growing keeps the order of those who were there.
-    for number in range(100):
-        index.move(f"new-{number}", 500.0, 500.0)
-    assert index.ranked_metres(0.0, 0.0, 50) == first
-    other: NearbyIndex[Person] = NearbyIndex(REGION, range(50), places, rng=secure_randomness())
-    assert other.ranked_metres(0.0, 0.0, 50) != first
-
-
 @settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
@@ -221,10 +205,6 @@ def test_rows_nearest_to_many_queries_agree_with_sorting_everybody(
         if own:
             squares[askers[query]] = np.inf
         assert rows == np.argsort(squares, kind="stable")[:k].tolist()
-
-
-def test_rows_nearest_where_all_are_at_one_place() -> None:
-    assert nearest_rows(np.zeros((5, 2)), np.ones((1, 2)), 3).tolist() == [[0, 1, 2]]
 
 
 # -- while a generation is being built ---------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Nearby: the feature inside an app, on every store."""
 
-import stat
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -82,17 +81,6 @@ def test_from_reports_to_lists(open_nearby: Opener, clock: Clock) -> None:
     }
 
 
-def test_the_same_lists_after_it_was_closed(open_nearby: Opener, clock: Clock) -> None:
-    app = open_nearby()
-    for person in (f"person {number}" for number in range(20)):
-        app.report(person, *HERE)
-    clock.now += HOUR_S
-    app.publish_due()
-    before = app.nearby(*HERE, k=20)
-    app.close()
-    assert open_nearby().nearby(*HERE, k=20) == before
-
-
 def test_a_report_must_bring_the_receipt_of_the_last(open_nearby: Opener) -> None:
     app = open_nearby()
     first = app.report("ann", *HERE)
@@ -103,12 +91,6 @@ def test_a_report_must_bring_the_receipt_of_the_last(open_nearby: Opener) -> Non
     assert not app.end_chain("nobody")
     third = app.report("ann", *HERE)
     assert len({first.receipt, second.receipt, third.receipt}) == 3
-
-
-def test_phones_without_receipts_can_be_allowed(open_nearby: Opener) -> None:
-    app = open_nearby(chained_reports="if-sent")
-    app.report("ann", *HERE)
-    app.report("ann", *HERE)
 
 
 def test_who_leaves_is_gone_at_once(open_nearby: Opener, clock: Clock) -> None:
@@ -130,13 +112,6 @@ def test_who_leaves_is_gone_at_once(open_nearby: Opener, clock: Clock) -> None:
     app.publish_due()
 
 
-def test_the_promise_is_that_of_a_service(open_nearby: Opener) -> None:
-    app = open_nearby(noise_m=800, new_places=5)
-    assert app.card == app.protection.guarantee
-    assert "800 m" in app.card.card()
-    assert app.protection.new_places == 5
-
-
 def test_nothing_is_acknowledged_while_the_store_is_ahead_of_the_clock(open_nearby: Opener, clock: Clock) -> None:
     app = open_nearby()
     clock.now += 72 * HOUR_S
@@ -145,12 +120,6 @@ def test_nothing_is_acknowledged_while_the_store_is_ahead_of_the_clock(open_near
     with pytest.raises(StoreError, match="repair-clock"):
         app.report("ann", *HERE)
     assert app.ledger().people == 0
-
-
-def test_a_distance_is_the_same_with_and_without_decimals(open_nearby: Opener) -> None:
-    open_nearby(noise_m=500).close()
-    open_nearby(noise_m=500.0).close()
-    open_nearby().close()
 
 
 def test_another_protection_on_the_same_store_is_refused(open_nearby: Opener) -> None:
@@ -280,16 +249,6 @@ def test_wrong_parameters(tmp_path: Path, options: dict[str, Any], sentence: str
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_database_needs_keys_that_are_shared() -> None:
-    with pytest.raises(UsageError, match="keys create"):
-        Nearby("postgresql:///nowhere", region="san-francisco")
-
-
-def test_keys_are_made_for_their_owner_alone(tmp_path: Path) -> None:
-    Nearby(tmp_path / "people.db", region="san-francisco").close()
-    assert stat.S_IMODE((tmp_path / "keys.json").stat().st_mode) == 0o600
-
-
 @pytest.mark.parametrize("place", [(0.0, 0.0), (float("nan"), 0.0)])
 def test_places_outside_are_refused_and_nobody_is_added(tmp_path: Path, place: tuple[float, float]) -> None:
     with Nearby(tmp_path / "people.db", region="san-francisco") as app:
@@ -298,8 +257,3 @@ def test_places_outside_are_refused_and_nobody_is_added(tmp_path: Path, place: t
         with pytest.raises(DataError, match="region"):
             app.nearby(*place)
         assert app.ledger().people == 0
-
-
-def test_an_id_that_is_none(tmp_path: Path) -> None:
-    with Nearby(tmp_path / "people.db", region="san-francisco") as app, pytest.raises(DataError, match="id"):
-        app.report("..", *HERE)

@@ -16,6 +16,7 @@ from nearveil.server.auth import new_platform_key
 from nearveil.server.service import Service
 from nearveil.server.settings import Settings
 from nearveil.types import FloatArray
+from tests.waiting import PATIENCE_S
 
 PEOPLE = 400
 
@@ -67,12 +68,12 @@ def served(service: Service) -> Iterator[str]:
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:
-        assert started.wait(60), "the server does not start"
+        assert started.wait(PATIENCE_S), "the server does not start"
         port = server.servers[0].sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
-        thread.join(60)
+        thread.join(PATIENCE_S)
 
 
 def as_set(places: FloatArray) -> set[tuple[float, float]]:

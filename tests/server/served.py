@@ -14,8 +14,9 @@ from typing import Any
 
 import httpx
 
+from tests.waiting import PATIENCE_S, until
+
 _COMMAND = "from nearveil.cli.main import main; main()"
-_LONGEST_S = 120
 
 
 def nearveil(*arguments: str, folder: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -26,7 +27,7 @@ def nearveil(*arguments: str, folder: Path, env: dict[str, str] | None = None) -
         env=_environment(env),
         capture_output=True,
         text=True,
-        timeout=_LONGEST_S,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -45,7 +46,7 @@ class Served:
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(_LONGEST_S)
+        return self.process.wait(PATIENCE_S)
 
     def events(self) -> list[str]:
         lines = self.log.read_text().splitlines()
@@ -65,15 +66,14 @@ def served(folder: Path, *options: str, env: dict[str, str] | None = None) -> It
             stderr=errors,
             text=True,
         )
-    watchdog = threading.Timer(_LONGEST_S, process.kill)
+    watchdog = threading.Timer(PATIENCE_S, process.kill)
     watchdog.start()
     try:
         said: list[str] = []
         address = _address(process, said)
         key = (folder / "nearveil-data" / "platform-key.txt").read_text().strip()
-        with httpx.Client(headers={"Authorization": f"Bearer {key}"}, timeout=_LONGEST_S) as client:
-            while client.get(f"{address}/readyz").status_code != 200:
-                assert process.poll() is None
+        with httpx.Client(headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE_S) as client:
+            until(lambda: client.get(f"{address}/readyz").status_code == 200)
             yield Served(process, address, key, said, log, client)
     finally:
         watchdog.cancel()

@@ -44,18 +44,18 @@ def logged() -> Iterator[io.StringIO]:
 
 
 @contextmanager
-def captured_log() -> Iterator[io.StringIO]:
+def captured_log(level: str = "debug") -> Iterator[io.StringIO]:
     """All that is logged, as the service logs it."""
     root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
+    handlers, level_before = list(root.handlers), root.level
     hooks = sys.excepthook, threading.excepthook, sys.unraisablehook
     stream = io.StringIO()
-    set_up_logs("debug", stream)
+    set_up_logs(level, stream)
     try:
         yield stream
     finally:
         root.handlers[:] = handlers
-        root.setLevel(level)
+        root.setLevel(level_before)
         logging.captureWarnings(False)
         sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
 

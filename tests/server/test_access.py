@@ -195,43 +195,6 @@ def test_a_new_key_works_within_a_second(access: Access, store: KeyStore, clock:
     assert access.identify(later).name == "news"
 
 
-class TestWhileTheStoreIsAway:
-    """Keys that were read before count for the grace period, and no other ones."""
-
-    def test_known_keys_count_until_the_grace_period_ends(self, store: KeyStore, clock: Clock) -> None:
-        access = Access(cast(Store, store), TOKEN_KEY, clock, grace_s=60)
-        header = store.add("shop")
-        access.identify(header)
-        store.broken = True
-        for _ in range(59):
-            clock.pass_time(1)
-            assert access.identify(header).name == "shop"
-        clock.pass_time(1)
-        assert refused(access, header) == "not-ready"
-        store.broken = False
-        assert access.identify(header).name == "shop"
-
-    def test_a_removed_key_stops_working_when_the_store_is_back(
-        self, access: Access, store: KeyStore, clock: Clock
-    ) -> None:
-        header = store.add("shop")
-        access.identify(header)
-        store.broken = True
-        clock.pass_time(100)
-        assert access.identify(header).name == "shop"
-        del store.held["shop"]
-        store.broken = False
-        clock.pass_time(HORIZON_S)
-        assert refused(access, header) == "unauthorised"
-
-    def test_a_key_that_this_process_removed_is_not_remembered(self, access: Access, store: KeyStore) -> None:
-        header = store.add("shop")
-        access.identify(header)
-        access.reread()
-        store.broken = True
-        assert refused(access, header) == "not-ready"
-
-
 def test_what_is_remembered_is_bounded_and_holds_no_secret(
     access: Access, store: KeyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,12 +208,6 @@ def test_what_is_remembered_is_bounded_and_holds_no_secret(
     assert len(access._known) <= 8
     assert all(isinstance(key, bytes) and len(key) == 32 for key in access._known)
     assert repr(access) == "Access(1 platform keys)"
-
-
-@pytest.mark.parametrize("name", ["", "a" * 65, "a b", "a/b", "ä", ".", "..", "...", "a\n"])
-def test_names_of_keys(name: str) -> None:
-    with pytest.raises(UsageError, match="name"):
-        new_platform_key(name)
 
 
 def test_a_key_has_a_scope() -> None:

@@ -15,7 +15,7 @@ from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import cells_from_points
 from nearveil.mechanisms.step_channel import StepChannel, channel_for_people
 from nearveil.nearby.publishing.keys import SecretKeys, new_keys
-from nearveil.nearby.publishing.store_identity import redraw_noise, refuse_other_store
+from nearveil.nearby.publishing.store_identity import redraw_noise
 from nearveil.region import named_region
 from tests.server.running import HERE, Clock, Running, in_folder, running
 from tests.services.leaks import leaks
@@ -196,42 +196,3 @@ def test_cells_from_the_published_places_can_be_served(tmp_path: Path) -> None:
     with running(in_folder(tmp_path), keys=keys, clock=clock, hide_among=50, cells=made, redraw_noise=True) as place:
         assert "places published before" in place.call("GET", "/v1/guarantee").json()["text"]
         assert len(place.nearby()) == 10
-
-
-@pytest.mark.parametrize(
-    ("other", "words"),
-    [
-        (
-            {"region": "berlin"},
-            "with --region san-francisco, and the service is given --region berlin; a store keeps",
-        ),
-        ({"region": "37,-123,38,-122"}, r"given --region 37\.0,-123\.0,38\.0,-122\.0"),
-        ({"epoch": "30m"}, "made with --epoch 1h, and the service is given --epoch 30m"),
-        ({"window": "60d"}, "made with --window 30d, .* keeps its window for good; start with --window 30d, or"),
-        ({"epoch": "30m", "noise": "1km"}, "--noise 500m and --epoch 1h, .* keeps its epoch for good"),
-        ({"keys": new_keys()}, "this store was made with another key file, and"),
-        ({"keys": new_keys(), "noise": "300m"}, "start with --noise 500m and the store's key file"),
-    ],
-    ids=str,
-)
-def test_what_a_store_is_counted_by_never_changes(tmp_path: Path, other: dict[str, Any], words: str) -> None:
-    options: dict[str, Any] = {"keys": new_keys(), "noise": "500m"}
-    with running(in_folder(tmp_path), **options):
-        pass
-    with (
-        pytest.raises(UsageError, match=words),
-        running(in_folder(tmp_path), **{**options, **other, "redraw_noise": True}),
-    ):
-        pass
-
-
-def test_another_distance_is_named_with_what_to_do(tmp_path: Path) -> None:
-    """Also after it was changed."""
-    keys = new_keys()
-    for before, given in (("500m", "300m"), ("300m", "500m")):
-        with running(in_folder(tmp_path), keys=keys, noise=before, redraw_noise=True) as place:
-            sentence = f"made with --noise {before}, and the service is given --noise {given}; with that"
-            advice = f"start with --noise {before}, or add --redraw-noise"
-            other = place.service.settings.load(None, {}, {"noise": given}).protection()
-            with pytest.raises(UsageError, match=f"{sentence} .*{advice}"):
-                refuse_other_store(place.service.store, other, keys)

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import stat
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,11 +19,12 @@ from nearveil.nearby.publishing.keys import new_keys, write_keys
 from nearveil.nearby.stores.base import StoreError
 from nearveil.server.audit_log import PEOPLE_PER_LINE, AuditLog, audit_id
 from nearveil.server.auth import Caller
-from nearveil.server.logs import set_up_logs
 from nearveil.server.scopes import ROUTES
 from tests.cli.key_commands import run
 from tests.server.running import HERE, Running, in_folder, running
+from tests.server.test_abuse import captured_log
 from tests.server.test_scopes import BODIES, in_path
+from tests.waiting import PATIENCE_S
 
 KEYS = new_keys()
 SECONDS = "2025-06-11T00:01:00Z"
@@ -216,7 +216,7 @@ def test_a_slow_disk_lets_others_be_answered(here: Running, path: Path, monkeypa
     def slow(lines: Sequence[dict[str, Any]]) -> None:
         if "result" in lines[0]:
             begun.set()
-            assert allowed.wait(60)
+            assert allowed.wait(PATIENCE_S)
         write(lines)
 
     monkeypatch.setattr(here.service.audit_log, "_write", slow)
@@ -224,7 +224,7 @@ def test_a_slow_disk_lets_others_be_answered(here: Running, path: Path, monkeypa
 
     async def scene() -> tuple[int, int]:
         missing = asyncio.create_task(here._send("GET", "/v1/people/nobody", headers, {}))
-        assert await asyncio.to_thread(begun.wait, 60)
+        assert await asyncio.to_thread(begun.wait, PATIENCE_S)
         meanwhile = await here._send("GET", "/healthz", headers, {})
         still_waits = not missing.done()
         allowed.set()
@@ -256,17 +256,9 @@ def test_what_a_client_that_left_has_cancelled_is_in_the_log(path: Path) -> None
 
 class TestInTheLog:
     @pytest.fixture
-    def logged(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
-        root = logging.getLogger()
-        handlers, level = list(root.handlers), root.level
-        for hook in ("excepthook", "unraisablehook"):
-            monkeypatch.setattr(sys, hook, getattr(sys, hook))
-        stream = io.StringIO()
-        set_up_logs("error", stream)
-        yield stream
-        root.handlers[:] = handlers
-        root.setLevel(level)
-        logging.captureWarnings(False)
+    def logged(self) -> Iterator[io.StringIO]:
+        with captured_log("error") as stream:
+            yield stream
 
     def test_without_a_file_entries_are_in_the_log_at_every_level(self, logged: io.StringIO) -> None:
         with running(keys=KEYS) as here:
@@ -326,7 +318,7 @@ def test_a_line_that_another_process_is_writing_is_waited_for(path: Path, monkey
         other.write(b"half a line, ")
         monkeypatch.setattr(fcntl, "flock", arrive)
         writer.start()
-        assert arrived.wait(60)
+        assert arrived.wait(PATIENCE_S)
         other.write(b"and the other half\n")
         flock(other, fcntl.LOCK_UN)
     writer.join()

@@ -96,32 +96,12 @@ def test_more_reports_than_one_transaction_holds(here: Running) -> None:
     assert len(send(here, *[longest] * MOST_REPORTS)) == MOST_REPORTS
 
 
-def test_no_reports_are_no_mistake(here: Running) -> None:
-    assert send(here) == []
-
-
 # -- what is wrong ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED.keys())
 def test_a_body_that_is_not_json_is_refused_as_a_whole(here: Running, body: str | bytes) -> None:
     assert here.call("POST", PATH, content=body).status_code == 400
-
-
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        ({}, "reports: Field required."),
-        ([], "The body has an unknown field, or is not a JSON object."),
-        ({"reports": None}, "reports: Input should be a valid array."),
-        ({"reports": {"id": "ann", **HERE}}, "reports: Input should be a valid array."),
-        ({"reports": [], "more": 1}, "The body has an unknown field, or is not a JSON object."),
-        ({"reports": [0] * 1001}, "reports: List should have at most 1000 items after validation, not 1001."),
-    ],
-)
-def test_a_body_that_is_not_a_list_of_reports_is_refused_as_a_whole(here: Running, body: Any, says: str) -> None:
-    answer = here.call("POST", PATH, json=body)
-    assert (answer.status_code, answer.json()["detail"]) == (422, says)
 
 
 def test_a_body_that_is_too_large_is_refused(here: Running) -> None:

@@ -78,12 +78,6 @@ def test_a_refusal_is_counted_and_is_no_report(here: Running, phone: Phone) -> N
     assert "nearveil_reports_total 2.0" in metrics
 
 
-def test_an_attacker_who_withdraws_somebody_does_not_get_into_the_chain(here: Running, phone: Phone) -> None:
-    assert here.call("DELETE", "/v1/people/ann/location", key=phone.token).status_code == 204
-    assert here.report("ann").status_code == 409
-    assert phone.report().status_code == 202
-
-
 def test_after_a_refusal_a_phone_gets_a_new_token_and_goes_on(here: Running, phone: Phone) -> None:
     """What the documentation tells platforms to do, for a second phone that takes over."""
     other = Phone(here)
@@ -102,22 +96,6 @@ def test_who_is_created_anew_has_no_chain(here: Running, phone: Phone) -> None:
     assert here.report("ann").status_code == 202
 
 
-def test_only_the_first_report_comes_without_a_receipt(here: Running) -> None:
-    phone = Phone(here)
-    assert phone.report().status_code == 202
-    assert here.report("ann", AWAY).status_code == 409
-    assert phone.report().status_code == 202
-
-
-def test_every_report_may_be_sent_again_with_the_same_receipt(here: Running) -> None:
-    """The answers to the first, the second and the third report are lost; or the service fell after the commit."""
-    phone = Phone(here)
-    phone.last = NOBODYS
-    for _ in range(3):
-        assert [here.report("ann", {**HERE, "previous": phone.last}).status_code for _ in range(3)] == [202] * 3
-        assert phone.report().status_code == 202
-
-
 def test_a_platform_that_keeps_receipts_in_a_column_reports_for_people(here: Running) -> None:
     """A row that could not be written after the answer has the receipt of before, which still fits."""
     column = dict.fromkeys(("ann", "bob"), NOBODYS)
@@ -127,9 +105,3 @@ def test_a_platform_that_keeps_receipts_in_a_column_reports_for_people(here: Run
             assert answer.status_code == 202
             if is_written:
                 column[person] = answer.json()["receipt"]
-
-
-def test_if_receipts_are_not_asked_for_reports_without_are_taken() -> None:
-    with running(chained_reports="if-sent") as service:
-        service.add("ann")
-        assert [service.report("ann").status_code for _ in range(3)] == [202] * 3

@@ -26,6 +26,7 @@ from nearveil.server.console.prediction import predictions
 from nearveil.server.console.routes import MOST_SHOWN, card_of, content_policy, tile_origin
 from nearveil.server.problems import Problem
 from tests.server.console_service import PEOPLE, Place, as_set, console_service, served
+from tests.waiting import PATIENCE_S
 
 ATTACKS = ("gi-lia", "zo-lia", "adaptive", "unfolding")
 DATA_ROUTES = (
@@ -47,7 +48,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 @pytest.fixture(scope="module")
 def client(place: Place) -> Iterator[httpx.Client]:
-    with served(place.service) as address, httpx.Client(base_url=address, timeout=120) as client:
+    with served(place.service) as address, httpx.Client(base_url=address, timeout=PATIENCE_S) as client:
         yield client
 
 
@@ -288,6 +289,7 @@ def test_an_attack_ends_when_its_time_is_up(san_francisco: Region) -> None:
 # -- small parts -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.evidence
 def test_predictions_are_those_of_the_code() -> None:
     shipped = predictions()
     points = {point["noise_m"]: point for point in shipped["points"]}
@@ -306,6 +308,7 @@ def test_predictions_are_those_of_the_code() -> None:
     assert found["named_sparsest"] == pytest.approx(points[500.0]["named_sparsest"], abs=0.07)
 
 
+@pytest.mark.evidence
 def test_predictions_among_people_are_those_of_the_code() -> None:
     points = {point["hide_among"]: point for point in predictions()["among_points"]}
     assert tuple(points) == HIDE_AMONG

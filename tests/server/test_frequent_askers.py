@@ -26,14 +26,3 @@ def test_who_asks_much_is_listed_when_the_epoch_has_ended() -> None:
     for epoch in range(10, 10 + EPOCHS_REMEMBERED):
         askers.begin_epoch(epoch)
     assert (askers.listed(), askers.epochs) == ([], EPOCHS_REMEMBERED)
-
-
-def test_few_are_counted_at_once_and_who_asks_much_stays() -> None:
-    askers = FrequentAskers(most_counted=100)
-    askers.begin_epoch(1)
-    for number in range(5000):
-        askers.count("eve")
-        askers.count(f"person-{number}")
-    assert len(askers._counts) <= 100
-    askers.begin_epoch(2)
-    assert askers.listed() == [FrequentAsker("eve", 1, 5000)]

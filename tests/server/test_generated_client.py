@@ -27,7 +27,7 @@ def here() -> Iterator[Running]:
 def generated(here: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Imports a module of the generated package."""
     if not GENERATOR.exists():
-        pytest.skip("the generator is not installed; 'make test' does that")
+        pytest.skip("the generator is not installed; 'make evidence' does that")
     document, settings = tmp_path / "openapi.json", tmp_path / "settings.yaml"
     document.write_text(json.dumps(here.call("GET", "/openapi.json").json()))
     settings.write_text("post_hooks: []\n")
@@ -43,6 +43,7 @@ def generated(here: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         del sys.modules[name]
 
 
+@pytest.mark.evidence
 def test_create_report_ask_and_delete(here: Running, generated: Any) -> None:
     def call(tag: str, operation: str, *values: Any, **named: Any) -> Any:
         return generated(f"api.{tag}.{operation}").sync(*values, client=client, **named)

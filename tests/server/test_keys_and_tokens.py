@@ -1,22 +1,16 @@
 """Tokens end with the person and with a revocation; platform keys come and go while the service runs."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nearveil.nearby.publishing.keys import new_keys
 from nearveil.nearby.stores.base import StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from tests.nearby.stores.kept import everything_kept
-from tests.server.running import HERE, Clock, Running, in_folder, running
+from tests.server.running import HERE, Running, running
 
 AWAY = {"latitude": 37.612345, "longitude": -122.512345}
-
-
-def exported(service: Running) -> Any:
-    return service.call("GET", "/v1/people/ann").json()["published"]
 
 
 def held(service: Running) -> dict[str, Any]:
@@ -85,12 +79,6 @@ class TestPlatformKeys:
             assert answer.status_code == 422
         assert here.state() == state
 
-    def test_people_have_nothing_to_do_with_them(self, here: Running) -> None:
-        state, token = here.state(), here.token("ann")
-        for method, path in (("GET", ""), ("POST", "/shop"), ("DELETE", "/tests")):
-            assert here.call(method, f"/v1/platform-keys{path}", key=token).status_code == 403
-        assert here.state() == state
-
 
 class TestOnBehalf:
     def test_a_platform_asks_for_somebody_who_exists(self, here: Running) -> None:
@@ -105,29 +93,6 @@ class TestOnBehalf:
             statuses = [service.report("ann").status_code for _ in range(5)]
             assert statuses == [202, 202, 202, 429, 429]
             assert service.report("bob").status_code == 202
-
-
-def test_answers_to_reports_are_all_as_long() -> None:
-    with running(new_places=1) as service:
-        service.add("ann")
-        answers = [service.report("ann")]
-        service.next_epoch()
-        answers.append(service.report("ann"))
-        answers.append(service.report("ann", {"latitude": 37.79, "longitude": -122.45}))
-        assert [answer.json()["status"] for answer in answers] == ["taken"] * 3
-        assert len({len(answer.content) for answer in answers}) == 1
-        assert len({tuple(answer.headers) for answer in answers}) == 1
-
-
-def test_what_waits_is_shown_to_nobody(here: Running) -> None:
-    """Not even that something waits: whoever reports for somebody could tell by it whether a place was new."""
-    with running() as service:
-        service.add("ann")
-        for caller in (service, here):
-            caller.report("ann")
-            for key in ("", caller.token("ann")):
-                record = caller.call("GET", "/v1/people/ann", key=key).json()
-                assert (set(record), record["published"]) == ({"id", "created", "published", "tags", "blocked"}, None)
 
 
 class _Failing(SqliteStore):
@@ -161,14 +126,3 @@ def test_a_mark_that_is_remembered_from_before_is_asked_for_again(here: Running)
     assert mark is not None
     token, _ = here.service.access.issue_token("ann", mark, 60)
     assert here.report("ann", key=token).status_code == 202
-
-
-def test_the_card_promises_what_the_window_has(tmp_path: Path) -> None:
-    keys, clock = new_keys(), Clock()
-    with running(in_folder(tmp_path), keys=keys, clock=clock, new_places=8) as service:
-        service.add("ann")
-        service.report("ann")
-    with running(in_folder(tmp_path), keys=keys, clock=clock, new_places=3) as service:
-        card, ledger = (service.call("GET", f"/v1/{name}").json() for name in ("guarantee", "ledger"))
-        assert "at most 8 new places" in card["text"].replace("\n", " ")
-        assert ledger["new_places_per_window"] == 8

@@ -5,7 +5,6 @@ import json
 import logging
 import sys
 import threading
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -159,13 +158,3 @@ def test_threads_and_processes_that_fail(stream: io.StringIO, capsys: pytest.Cap
     sys.unraisablehook(type("Args", (), {"exc_value": error})())  # type: ignore[arg-type]
     assert [line["event"] for line in lines(stream)] == ["thread failed", "process failed", "cleaning up failed"]
     assert PLACE not in capsys.readouterr().err
-
-
-def test_warnings_are_logged_without_their_text(stream: io.StringIO) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        logging.captureWarnings(False)
-        logging.captureWarnings(True)
-        warnings.warn(PLACE, stacklevel=1)
-    (line,) = lines(stream)
-    assert line["logger"] == "py.warnings"

@@ -48,7 +48,7 @@ SITUATIONS: dict[str, tuple[Story, dict[str, float]]] = {
 }
 
 
-@pytest.mark.parametrize("with_token", [False, True])
+@pytest.mark.parametrize("with_token", [False, pytest.param(True, marks=pytest.mark.evidence)])
 def test_the_answer_to_a_report_is_one_for_all_situations(with_token: bool) -> None:
     answers: dict[str, httpx.Response] = {}
     for name, (story, where) in SITUATIONS.items():
@@ -122,7 +122,15 @@ def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nearveil.nearby.stores.sqlite.time.time", lambda: moment)
 
 
-@pytest.mark.parametrize("others", [[AWAY], [AWAY, ELSEWHERE], [AWAY] * 3, [HERE, AWAY], [AWAY, HERE], [AWAY] * 20])
+@pytest.mark.parametrize(
+    "others",
+    [
+        [AWAY],
+        [AWAY, HERE],
+        pytest.param([HERE, AWAY, ELSEWHERE], marks=pytest.mark.evidence),
+        pytest.param([AWAY] * 20, marks=pytest.mark.evidence),
+    ],
+)
 def test_within_an_epoch_nothing_shows_whether_a_report_named_the_true_place(others: list[dict[str, float]]) -> None:
     with twins(questions_per_minute=0) as both:
         home, other = both
@@ -144,6 +152,7 @@ def test_metrics_do_not_tell_that_somebody_is_outside_of_the_region() -> None:
         assert_alike(both)
 
 
+@pytest.mark.evidence
 def test_nor_after_epochs_as_long_as_the_same_is_published() -> None:
     """A place in turn with others never lasts; and a phone that reports after a guess undoes it."""
     with twins(questions_per_minute=0) as both:
@@ -163,6 +172,7 @@ def test_nor_after_epochs_as_long_as_the_same_is_published() -> None:
             assert_alike(both)
 
 
+@pytest.mark.evidence
 def test_nor_when_the_budget_is_spent() -> None:
     with twins(new_places=1, questions_per_minute=0) as both:
         home, other = both

@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 from nearveil.nearby.stores.base import Reason, Store, StoreError
-from nearveil.server import store_health
 from nearveil.server.metrics import Metrics
-from nearveil.server.problems import Problem
-from nearveil.server.store_health import PROBE_EVERY_S, PROBE_LATE_S, StoreHealth, StoreThreads
+from nearveil.server.store_health import PROBE_EVERY_S, PROBE_LATE_S, StoreHealth
 from tests.nearby.stores.kept import everything_kept
 from tests.server.clocks import Clock as AnyClock
 from tests.server.running import HERE, HOUR_S, Running, in_folder, running
 from tests.server.test_abuse import logged
 from tests.server.test_metrics import samples
+from tests.waiting import PATIENCE_S
 
 __all__ = ["logged"]
 
@@ -209,12 +208,12 @@ def test_a_probe_that_hangs_is_seen_and_not_repeated() -> None:
         def keep_setting(self, name: str, value: str) -> None:
             writes.append((name, len(value)))
             begun.set()
-            assert allowed.wait(60)
+            assert allowed.wait(PATIENCE_S)
 
     health = StoreHealth(Hanging(), Metrics(), clock)  # type: ignore[arg-type]
     thread = threading.Thread(target=health.probe)
     thread.start()
-    assert begun.wait(60)
+    assert begun.wait(PATIENCE_S)
     health.probe()
     assert (len(writes), health.reason) == (1, None)
     clock.pass_time(PROBE_LATE_S + 1)
@@ -222,59 +221,3 @@ def test_a_probe_that_hangs_is_seen_and_not_repeated() -> None:
     allowed.set()
     thread.join()
     assert (health.reason, health.is_probe_due) == (None, False)
-
-
-def test_after_a_full_disk_there_must_be_room_for_more_than_a_row() -> None:
-    sizes = []
-
-    class Small:
-        def keep_setting(self, _: str, value: str) -> None:
-            sizes.append(len(value))
-            raise StoreError("full", reason="disk-full")
-
-    health = StoreHealth(Small(), Metrics(), AnyClock())  # type: ignore[arg-type]
-    health.probe()
-    health.probe()
-    assert sizes == [2 * store_health._PROBE_BYTES, 2 * store_health._LARGE_PROBE_BYTES]
-    assert health.reason == "disk-full"
-
-
-def test_calls_of_the_store_are_bounded() -> None:
-    threads, allowed = StoreThreads(threads=1, most_waiting=2), threading.Event()
-
-    async def scene() -> None:
-        calls = [asyncio.create_task(threads.run(allowed.wait, 60)) for _ in range(2)]
-        await asyncio.sleep(0)
-        with pytest.raises(Problem) as caught:
-            await threads.run(allowed.wait)
-        assert caught.value.name == "too-busy"
-        allowed.set()
-        assert await asyncio.gather(*calls) == [True, True]
-        assert await threads.run(lambda: 5) == 5
-
-    asyncio.run(scene())
-    threads.close()
-
-
-def test_nobody_waits_for_keys_that_are_read_ahead_of_time(place: Running) -> None:
-    """A store that hangs: keys are read again in a thread, and questions go on meanwhile."""
-    place.nearby()
-    reading, allowed = threading.Event(), threading.Event()
-    keys = place.service.store.keys
-
-    def slowly() -> Any:
-        reading.set()
-        assert allowed.wait(60)
-        return keys()
-
-    place.service.access._store = type("Slow", (), {"keys": staticmethod(slowly)})()  # type: ignore[assignment]
-    place.clock.now += 1.5
-    authorization = f"Bearer {place.key}"
-    assert place.service.known_caller(authorization) is not None
-    assert reading.wait(60)
-    assert place.nearby() == ["ann"]
-    allowed.set()
-    assert place.service._refreshing is not None
-    place.service._refreshing.result(60)
-    place.clock.now += 4.5
-    assert place.service.access.identify(authorization).name == "tests"

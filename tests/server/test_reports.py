@@ -13,6 +13,7 @@ from nearveil.nearby.publishing.publisher import Answer, Report, Status
 from nearveil.nearby.stores.base import StoreError
 from nearveil.server.problems import Problem
 from nearveil.server.reports import ANSWER_TICK_S, MOST_PER_TRANSACTION, ReportWriter
+from tests.waiting import PATIENCE_S
 
 
 class Held:
@@ -26,7 +27,7 @@ class Held:
 
     def __call__(self, reports: Sequence[Report]) -> list[Answer]:
         self.begun.set()
-        assert self.allowed.wait(60)
+        assert self.allowed.wait(PATIENCE_S)
         if self.failure is not None:
             raise self.failure
         self.batches.append([report.person for report in reports])
@@ -51,7 +52,7 @@ def test_what_comes_during_a_transaction_is_the_next_one() -> None:
 
     async def scene() -> None:
         first = asyncio.create_task(writer.submit(Report("first", 0.0, 0.0)))
-        await asyncio.to_thread(held.begun.wait, 60)
+        await asyncio.to_thread(held.begun.wait, PATIENCE_S)
         rest = [asyncio.create_task(writer.submit(report)) for report in _reports(MOST_PER_TRANSACTION + 1)]
         while len(writer) < len(rest):
             await asyncio.sleep(0)
@@ -104,7 +105,7 @@ def test_what_waits_beyond_the_bound_is_refused_and_the_rest_is_kept() -> None:
 
     async def scene() -> None:
         first = asyncio.create_task(writer.submit(Report("first", 0.0, 0.0)))
-        await asyncio.to_thread(held.begun.wait, 60)
+        await asyncio.to_thread(held.begun.wait, PATIENCE_S)
         waiting = [asyncio.create_task(writer.submit(report)) for report in _reports(2)]
         await asyncio.sleep(0)
         with pytest.raises(Problem) as caught:
@@ -123,7 +124,7 @@ def test_closing_keeps_and_answers_what_waits_and_takes_no_more() -> None:
 
     async def scene() -> None:
         waiting = [asyncio.create_task(writer.submit(report)) for report in _reports(5)]
-        await asyncio.to_thread(held.begun.wait, 60)
+        await asyncio.to_thread(held.begun.wait, PATIENCE_S)
         closing = asyncio.create_task(asyncio.to_thread(writer.close))
         while writer.is_running:
             await asyncio.sleep(0)
@@ -159,7 +160,7 @@ def test_somebody_who_left_is_no_trouble_for_the_others() -> None:
 
     async def scene() -> None:
         leaving, staying = (asyncio.create_task(writer.submit(report)) for report in _reports(2))
-        await asyncio.to_thread(held.begun.wait, 60)
+        await asyncio.to_thread(held.begun.wait, PATIENCE_S)
         leaving.cancel()
         held.allowed.set()
         assert (await staying).status is Status.TAKEN

@@ -14,7 +14,7 @@ from nearveil.nearby.publishing.keys import new_keys, write_keys
 from nearveil.server.run import listen
 from nearveil.server.service import Service
 from nearveil.server.settings import Settings
-from tests.server.served import nearveil, served
+from tests.server.served import served
 
 
 @pytest.fixture(autouse=True)
@@ -85,13 +85,6 @@ def test_a_store_is_refused_with_other_keys_and_another_grid(tmp_path: Path) -> 
     write_keys(tmp_path / "other.json", new_keys())
     assert "another key file" in _refused(2, keys=tmp_path / "other.json")
     assert "noise" in _refused(2, noise="100m")
-
-
-def test_the_command_ends_with_one_sentence_and_a_code(tmp_path: Path) -> None:
-    ended = nearveil("serve", "--region", "atlantis", folder=tmp_path)
-    assert ended.returncode == 2
-    assert ended.stderr.startswith("error: ")
-    assert len(ended.stderr.splitlines()) == 1
 
 
 def test_open_addresses_are_loud(tmp_path: Path) -> None:

@@ -96,14 +96,6 @@ def test_a_caller_who_asks_all_processes_at_once_gets_little_more_than_from_one(
     assert len(granted) == pytest.approx(BURST + 200 * PER_S, abs=2)
 
 
-def test_the_burst_again_and_again_is_no_gain() -> None:
-    together, granted = Processes(3), list[float]()
-    for _ in range(5):
-        together.ask(1, greedy(together, granted))
-        together.ask(60, lambda _: None, steps=1)
-    assert len(granted) <= most(3, 5 * 61) + 1
-
-
 def test_a_caller_at_a_slow_pace_sends_no_more_too_much_than_in_two_intervals() -> None:
     """Ten requests a second, now here, now there: one is told of what the other granted within two intervals."""
     together, granted, turn = Processes(2), list[bool](), [0]
@@ -176,13 +168,6 @@ def test_platform_keys_are_shared_too_and_tokens_of_a_person_are_one_caller() ->
         shared.exchange()
     assert there.spend(SHOP) == pytest.approx(0.01)
     assert there.spend(Caller("person", "ann", 77)) is not None
-
-
-def test_no_limit_shares_nothing() -> None:
-    together = Processes(2, person_per_minute=0.0)
-    assert all(together.limits[0].spend(ANN) is None for _ in range(100))
-    together.shared[0].exchange()
-    assert together.state.until == {}
 
 
 def test_what_is_shared_names_nobody() -> None:

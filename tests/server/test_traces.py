@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from nearveil.errors import UsageError
-from nearveil.server.app import create_app
-from nearveil.server.hot_path import HotRoutes
 from tests.server.running import HERE, Running, running
 from tests.server.test_abuse import captured_log
 
@@ -136,12 +134,6 @@ def test_a_collector_that_is_away_harms_nobody() -> None:
         here.add(WHO)
         assert here.report(WHO).status_code == 202
     assert not any(secret in log.getvalue() for secret in secrets if secret not in ("tests", "latitude"))
-
-
-def test_without_traces_requests_take_the_fast_lane() -> None:
-    with running() as here:
-        assert here.service.traces is None
-        assert isinstance(create_app(here.service), HotRoutes)
 
 
 def test_without_the_package_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,7 @@ for options in ({"hide_among": 50, "cells": cells}, {"intervals": intervals}):
 """
 
 
+@pytest.mark.evidence
 def test_nor_do_other_protections(tmp_path: Path, noted: Path) -> None:
     region = named_region("san-francisco")
     cells, intervals = tmp_path / "cells.json", tmp_path / "intervals.json"

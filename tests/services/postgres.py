@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import fcntl
 import functools
 import os
 import pwd
@@ -13,7 +12,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,10 +20,10 @@ from pathlib import Path
 import psutil
 import psycopg
 import pytest
+from tests.waiting import PATIENCE_S, until
 
 PACKAGES = ("postgresql", "postgresql-15-postgis-3")
 TEMPLATE = "nearveil_template"
-_START_S = 120.0
 # Nothing here outlives the machine, and only our own processes are killed.
 _SETTINGS = {
     "fsync": "off",
@@ -69,7 +67,7 @@ class Cluster:
     def halt(self) -> None:
         """End the server as a crash would, all connections with it; `resume` starts it again."""
         self.process.send_signal(signal.SIGQUIT)
-        self.process.wait(60)
+        self.process.wait(PATIENCE_S)
 
     def resume(self) -> None:
         """Start the server after `halt`, and return when it answers."""
@@ -95,7 +93,7 @@ class Cluster:
         if self.process.poll() is None:
             # An interrupt is PostgreSQL's fast shutdown.
             self.process.send_signal(2)
-            self.process.wait(60)
+            self.process.wait(PATIENCE_S)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -111,7 +109,7 @@ def postgis_cluster() -> Cluster:
 @functools.cache
 def cluster() -> Cluster:
     """Start the cluster of this process, which ends with it."""
-    binaries = _binaries() or _installed_binaries()
+    binaries = _binaries()
     if binaries is None:
         raise NoPostgresError(f"PostgreSQL with PostGIS is not here; install {' and '.join(PACKAGES)}")
     started = _start(binaries)
@@ -167,20 +165,6 @@ def _binaries() -> Path | None:
     return Path(on_path).resolve().parent if on_path else None
 
 
-def _installed_binaries() -> Path | None:
-    """Install the packages, once for all processes that find them missing at the same time."""
-    apt_get = shutil.which("apt-get")
-    if os.geteuid() != 0 or apt_get is None:
-        return None
-    with Path(tempfile.gettempdir(), "nearveil-install-postgres.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if _binaries() is None:
-            quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-            for command in (["update"], ["install", "--yes", "--no-install-recommends", *PACKAGES]):
-                subprocess.run([apt_get, "--quiet", *command], env=quiet, check=False, capture_output=True)
-        return _binaries()
-
-
 def _start(binaries: Path) -> Cluster:
     folder = Path(tempfile.mkdtemp(prefix="nearveil-postgres-"))
     data = folder / "data"
@@ -234,17 +218,18 @@ def _free_port() -> int:
 
 
 def _wait_until_ready(started: Cluster) -> None:
-    end = time.monotonic() + _START_S
-    while time.monotonic() < end and started.process.poll() is None:
+    def has_answered_or_ended() -> bool:
         try:
-            psycopg.connect(started.address("postgres"), connect_timeout=5).close()
+            psycopg.connect(started.address("postgres"), connect_timeout=int(PATIENCE_S)).close()
         except psycopg.OperationalError:
-            time.sleep(0.05)
-        else:
-            return
-    told = (started.folder / "log").read_text(errors="replace")[-300:]
-    started.stop()
-    raise NoPostgresError(f"PostgreSQL does not start here: {told}")
+            return started.process.poll() is not None
+        return True
+
+    until(has_answered_or_ended)
+    if started.process.poll() is not None:
+        told = (started.folder / "log").read_text(errors="replace")[-300:]
+        started.stop()
+        raise NoPostgresError(f"PostgreSQL does not start here: {told}")
 
 
 def _make_template(started: Cluster) -> None:

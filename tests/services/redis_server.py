@@ -11,8 +11,7 @@ from contextlib import contextmanager
 import pytest
 import redis
 from tests.services.running import free_port
-
-_START_S = 60.0
+from tests.waiting import PATIENCE_S, until
 
 
 class RedisServer:
@@ -28,21 +27,21 @@ class RedisServer:
         command = [self._program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
         command += self._options
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        end = time.monotonic() + _START_S
-        while time.monotonic() < end and self._process.poll() is None:
-            try:
-                with self.client() as client:
-                    client.ping()
-            except redis.RedisError:
-                time.sleep(0.02)
-            else:
-                return
-        raise AssertionError("Redis does not start")
+        until(self._answers)
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, "Redis does not start"
+        try:
+            with self.client() as client:
+                return bool(client.ping())
+        except redis.RedisError:
+            return False
 
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait(60)
+            self._process.wait(PATIENCE_S)
             self._process = None
 
     def spent(self, refill_s: float) -> int:

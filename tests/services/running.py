@@ -8,12 +8,12 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import httpx
+from tests.waiting import PATIENCE_S, until
 
 START_S = 300.0
 
@@ -71,26 +71,21 @@ class RunningService:
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log, env=self._environment)
-        end = time.monotonic() + START_S
-        while time.monotonic() < end:
-            if self._process.poll() is not None:
-                raise AssertionError(f"the service ended: {self.log.read_text()[-2000:]}")
-            try:
-                ready = httpx.get(f"{self.url}/readyz", headers=self.headers, timeout=10.0, verify=self._trust or True)
-                if ready.status_code == 200:
-                    return
-            except (httpx.TransportError, FileNotFoundError):
-                pass
-            time.sleep(0.05)
-        raise AssertionError(f"the service does not get ready: {self.log.read_text()[-2000:]}")
+        until(self._is_ready, START_S)
+
+    def _is_ready(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, f"the service ended: {self.log.read_text()[-2000:]}"
+        try:
+            address, trust = f"{self.url}/readyz", self._trust or True
+            return httpx.get(address, headers=self.headers, timeout=PATIENCE_S, verify=trust).status_code == 200
+        except (httpx.TransportError, FileNotFoundError):
+            return False
 
     def wait_until_said(self, text: str) -> str:
         """Wait until a text is in the log, which may be a little after the first answer, and return the log."""
-        end = time.monotonic() + START_S
-        while text not in (said := self.log.read_text()):
-            assert time.monotonic() < end, f"the service does not say {text!r}: {said[-2000:]}"
-            time.sleep(0.05)
-        return said
+        until(lambda: text in self.log.read_text())
+        return self.log.read_text()
 
     @property
     def key(self) -> str:
@@ -118,6 +113,6 @@ class RunningService:
         if self._process is None:
             return 0
         self._process.send_signal(how)
-        code = self._process.wait(60)
+        code = self._process.wait(PATIENCE_S)
         self._process = None
         return code

@@ -61,4 +61,4 @@ def test_what_once_went_wrong(place: Bench, name: str) -> None:
 
 
 def test_whatever_is_sent_complete_requests_are_answered_as_on_the_plain_route(place: Bench) -> None:
-    try_streams(place, 150, derandomize=True)()
+    try_streams(place, 40, derandomize=True)()

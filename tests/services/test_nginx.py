@@ -9,7 +9,6 @@ import socket
 import ssl
 import subprocess
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,10 +19,10 @@ import httpx
 import pytest
 from tests.server.test_connections import self_signed
 from tests.services.running import RunningService, free_port
+from tests.waiting import PATIENCE_S, until
 
 CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nginx.conf"
 HERE = {"latitude": 37.774937, "longitude": -122.419418}
-_START_S = 60.0
 _MAIN = """
 daemon off; pid {folder}/nginx.pid; error_log {folder}/main-error.log crit; {user}
 events {{}}
@@ -42,7 +41,9 @@ class Nginx:
     trust: ssl.SSLContext
 
     def client(self, **headers: str) -> httpx.Client:
-        return httpx.Client(base_url=f"https://localhost:{self.port}", verify=self.trust, headers=headers, timeout=30)
+        return httpx.Client(
+            base_url=f"https://localhost:{self.port}", verify=self.trust, headers=headers, timeout=PATIENCE_S
+        )
 
     def written(self) -> bytes:
         """Everything that nginx wrote, but for the certificate and the configuration."""
@@ -82,23 +83,20 @@ def nginx_before(folder: Path, upstream_port: int, changes: Mapping[str, str] | 
         stderr=subprocess.PIPE,
     )
     try:
-        _wait_for(port, process)
+        until(lambda: _listens(port, process))
         yield Nginx(folder, port, ssl.create_default_context(cafile=str(certificate)))
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE_S)
 
 
-def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + _START_S
-    while time.monotonic() < end:
-        assert process.poll() is None, process.communicate()[1].decode()
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=5).close()
-        except ConnectionError:
-            continue
-        return
-    raise AssertionError("nginx does not listen")
+def _listens(port: int, process: subprocess.Popen[bytes]) -> bool:
+    assert process.poll() is None, process.communicate()[1].decode()
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S).close()
+    except ConnectionError:
+        return False
+    return True
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +130,7 @@ def test_questions_and_reports_pass_and_nothing_of_them_is_written(service: Runn
         client.post("/v1/nearby", content=b"1" * 800_000, params=HERE)
         client.put("/v1/people/ann-of-the-test/blocked/ann-of-the-test")
     with (
-        socket.create_connection(("127.0.0.1", nginx.port), timeout=30) as line,
+        socket.create_connection(("127.0.0.1", nginx.port), timeout=PATIENCE_S) as line,
         nginx.trust.wrap_socket(line, server_hostname="localhost") as secured,
     ):
         secured.sendall(f"POST /v1/nearby?{query} HTTP/1.1\r\nHost : {query}\r\n\r\n".encode())
@@ -150,7 +148,7 @@ def test_questions_and_reports_pass_and_nothing_of_them_is_written(service: Runn
 
 
 def _refused_by_service(service: RunningService) -> float:
-    text = httpx.get(f"{service.url}/metrics", headers=service.headers).text
+    text = httpx.get(f"{service.url}/metrics", headers=service.headers, timeout=PATIENCE_S).text
     lines = [line for line in text.splitlines() if line.startswith("nearveil_rejected_total")]
     return sum(float(line.split()[-1]) for line in lines)
 
@@ -197,7 +195,7 @@ def echo() -> Iterator[Echo]:
         def do_GET(self) -> None:
             echo.headers.append(dict(self.headers.items()))
             echo.asked.release()
-            echo.answers.wait(60)
+            echo.answers.wait(PATIENCE_S)
             self.send_response(204)
             self.end_headers()
 
@@ -237,7 +235,7 @@ def test_an_address_has_so_many_requests_under_way(echo: Echo, tmp_path: Path) -
         threads = [threading.Thread(target=ask) for _ in range(2)]
         for thread in threads:
             thread.start()
-        assert all(echo.asked.acquire(timeout=60) for _ in threads)
+        assert all(echo.asked.acquire(timeout=PATIENCE_S) for _ in threads)
         with nginx.client() as client:
             assert client.get("/v1/guarantee").status_code == 503
             echo.answers.set()

@@ -8,9 +8,8 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,11 +22,11 @@ from tests.services.postgres import private_database
 from tests.services.redis_server import RedisServer, running_redis
 from tests.services.running import RunningService
 from tests.services.torture import platform_key
+from tests.waiting import PATIENCE_S, until
 
 from nearveil.nearby.publishing.keys import new_keys, write_keys
 from nearveil.server.audit_log import PEOPLE_PER_LINE
 
-LONG_S = 120.0
 REFILL_S = 60_000.0
 PEOPLE = [f"person-{number}" for number in range(5)]
 AUDIT_LOG = "audit.jsonl"
@@ -66,7 +65,7 @@ def service(
 
 def send(service: RunningService, method: str, path: str, **request: Any) -> httpx.Response:
     """Send a request over a connection of its own, which the kernel gives to either worker."""
-    return httpx.request(method, service.url + path, headers=service.headers, timeout=LONG_S, **request)
+    return httpx.request(method, service.url + path, headers=service.headers, timeout=PATIENCE_S, **request)
 
 
 def workers(service: RunningService) -> list[psutil.Process]:
@@ -75,16 +74,14 @@ def workers(service: RunningService) -> list[psutil.Process]:
     return [child for child in children if "resource_tracker" not in " ".join(child.cmdline())]
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + LONG_S
-    while not is_so():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
-
-
 def events(service: RunningService, name: str) -> list[dict[str, object]]:
     lines = [line for line in service.log.read_text().splitlines() if line.startswith("{")]
     return [event for event in map(json.loads, lines) if event["event"] == name]
+
+
+def report_all(service: RunningService) -> None:
+    for person in PEOPLE:
+        assert send(service, "PUT", f"/v1/people/{person}/location", json=HERE).status_code == 202
 
 
 def ask(service: RunningService, **question: object) -> httpx.Response:
@@ -99,6 +96,7 @@ def test_it_says_once_that_it_is_ready_and_where(service: RunningService) -> Non
     assert [event["count"] for event in events(service, "workers are ready")] == [2]
 
 
+@pytest.mark.evidence
 def test_no_secret_is_on_a_command_line_and_no_core_is_dumped(service: RunningService) -> None:
     for process in (psutil.Process(service.pid), *psutil.Process(service.pid).children()):
         assert not re.search("noise|tokens|nvk_", " ".join(process.cmdline()))
@@ -108,20 +106,27 @@ def test_no_secret_is_on_a_command_line_and_no_core_is_dumped(service: RunningSe
 
 
 def test_what_one_worker_takes_both_show(service: RunningService) -> None:
-    for person in PEOPLE:
-        assert send(service, "PUT", f"/v1/people/{person}/location", json=HERE).status_code == 202
+    report_all(service)
     assert send(service, "POST", "/v1/epoch").status_code == 200
     # Twenty connections in a row: with two workers all at the same one once in 500,000 times.
     until(lambda: all(sorted(ask(service).json()["ids"]) == PEOPLE for _ in range(20)))
 
 
+@pytest.mark.evidence
 def test_metrics_are_of_both_workers(service: RunningService) -> None:
-    text = send(service, "GET", "/metrics").text
-    reports = re.findall(r'nearveil_reports_total{worker="(\d)"} (\S+)', text)
-    assert [worker for worker, _ in reports] == ["0", "1"]
-    assert sum(float(number) for _, number in reports) == len(PEOPLE)
+    def reports() -> dict[str, float]:
+        text = send(service, "GET", "/metrics").text
+        found = re.findall(r'nearveil_reports_total{worker="(\d)"} (\S+)', text)
+        return {worker: float(number) for worker, number in found}
+
+    before = reports()
+    report_all(service)
+    after = reports()
+    assert before.keys() == after.keys() == {"0", "1"}
+    assert sum(after.values()) - sum(before.values()) == len(PEOPLE)
 
 
+@pytest.mark.evidence
 def test_a_limit_holds_over_both_workers(service: RunningService, redis_server: RedisServer) -> None:
     """Each worker alone would answer 20 times; together they may answer once more, before the other one hears of it."""
     before, answered, refused_in_a_row = redis_server.spent(REFILL_S), 0, 0
@@ -134,6 +139,7 @@ def test_a_limit_holds_over_both_workers(service: RunningService, redis_server: 
     assert 20 <= answered <= 21
 
 
+@pytest.mark.evidence
 def test_both_workers_write_one_audit_log_and_tear_no_line(service: RunningService) -> None:
     """Entries of several pages, from eight clients at a time."""
     groups = [[f"crowd-{group}-{number}" for number in range(4 * PEOPLE_PER_LINE)] for group in range(24)]
@@ -148,11 +154,12 @@ def test_both_workers_write_one_audit_log_and_tear_no_line(service: RunningServi
     assert (len(found), set(found.values())) == (24, {4})
 
 
+@pytest.mark.evidence
 def test_a_worker_that_is_killed_is_replaced_and_nobody_is_refused(service: RunningService) -> None:
     before = {worker.pid for worker in workers(service)}
     victim = min(before)
     os.kill(victim, signal.SIGKILL)
-    psutil.wait_procs([psutil.Process(pid) for pid in before & {victim} if psutil.pid_exists(pid)], timeout=LONG_S)
+    psutil.wait_procs([psutil.Process(pid) for pid in before & {victim} if psutil.pid_exists(pid)], timeout=PATIENCE_S)
     # The other one answers at once: a worker that is not ready does not listen.
     assert {ask(service).status_code for _ in range(20)} == {200}
     until(lambda: len(set(listening(service)) - before) == 1)
@@ -171,15 +178,9 @@ def listening(service: RunningService) -> list[int]:
     ]
 
 
-def test_all_end_at_the_end(service: RunningService) -> None:
-    """The last test of this service."""
-    processes = [psutil.Process(service.pid), *psutil.Process(service.pid).children()]
-    assert service.stop() == 0
-    assert psutil.wait_procs(processes, timeout=LONG_S)[1] == []
-    assert len(events(service, "Finished server process")) >= 2
-
-
-def test_workers_end_when_their_parent_is_killed(postgis_cluster: object, tmp_path: Path) -> None:
+@pytest.mark.evidence
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_workers_end_with_their_parent(postgis_cluster: object, tmp_path: Path, how: str) -> None:
     del postgis_cluster
     write_keys(tmp_path / "keys.json", new_keys())
     with private_database() as address:
@@ -188,26 +189,22 @@ def test_workers_end_when_their_parent_is_killed(postgis_cluster: object, tmp_pa
         running.start()
         found = workers(running)
         assert len(found) == 2
-        running.kill()
-        assert psutil.wait_procs(found, timeout=LONG_S)[1] == []
+        if how == "killed":
+            running.kill()
+        else:
+            assert running.stop() == 0
+        assert psutil.wait_procs(found, timeout=PATIENCE_S)[1] == []
 
 
+@pytest.mark.evidence
 def test_what_is_wrong_is_said_once(postgis_cluster: object, tmp_path: Path) -> None:
     del postgis_cluster
     command = [sys.executable, "-c", "from nearveil.cli.main import main; main()", "serve", "--workers", "2"]
     with private_database() as address:
         environment = {**os.environ, "NEARVEIL_STORE": address, "NEARVEIL_KEYS_FILE": str(tmp_path / "keys.json")}
         done = subprocess.run(
-            [*command, "--port", "0"], env=environment, capture_output=True, text=True, timeout=LONG_S, check=False
+            [*command, "--port", "0"], env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
     assert done.returncode == 3
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-
-
-def test_sqlite_has_one_process(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from nearveil.cli.main import main; main()", "serve", "--workers", "2"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LONG_S, check=False)
-    assert done.returncode == 2
-    assert "several workers need PostgreSQL" in done.stderr
-    assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,6 @@
 """Kill a service under load, again and again, and look at what is left.
 
-``python -m tests.services.torture --kills 50`` does it on both stores; the tests do it a few times.
+``python -m tests.services.torture --kills 50`` does it on both stores.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tests.nearby.stores.kept import everything_kept
 from tests.services.leaks import files_under, leaks
 from tests.services.postgres import dump, private_database
 from tests.services.running import RunningService
+from tests.waiting import PATIENCE_S
 
 from nearveil.nearby.publishing.keys import new_keys, write_keys
 from nearveil.nearby.publishing.protection import Schedule, least_new_places
@@ -139,7 +140,7 @@ def _check_totals(store: Store, people: list[Person]) -> list[str]:
 
 async def _load_and_kill(service: RunningService, people: list[Person], chance: random.Random) -> int:
     count = 0
-    async with httpx.AsyncClient(base_url=service.url, headers=service.headers, timeout=60.0) as client:
+    async with httpx.AsyncClient(base_url=service.url, headers=service.headers, timeout=PATIENCE_S) as client:
 
         async def report_on_and_on(some: list[Person]) -> None:
             nonlocal count
@@ -179,7 +180,10 @@ def a_little_north(latitude: float) -> float:
 
 def _create(service: RunningService, people: list[Person]) -> None:
     answer = httpx.post(
-        f"{service.url}/v1/people", json={"ids": [person.name for person in people]}, headers=service.headers
+        f"{service.url}/v1/people",
+        json={"ids": [person.name for person in people]},
+        headers=service.headers,
+        timeout=PATIENCE_S,
     )
     assert answer.status_code == 200, answer.text
 

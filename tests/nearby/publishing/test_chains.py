@@ -95,20 +95,6 @@ def test_a_first_report_with_a_receipt_of_its_own_choosing_may_be_sent_again() -
     assert world.report(HOME, NOBODYS).status is Status.CHAIN_BROKEN
 
 
-def test_on_a_store_without_chains_the_next_report_begins_one_with_any_receipt() -> None:
-    for brought in (None, NOBODYS):
-        keys = new_keys()
-        world = World(keys)
-        before = Publisher(world.publisher.protection, keys, world.store, clock=lambda: 0.0, always_chained=False)
-        assert before.receive([Report("ann", *HOME)] * 2)[1].status is Status.TAKEN
-        world.last = brought
-        assert [world.phone(), world.report(HOME).status, world.phone()] == [
-            Status.TAKEN,
-            Status.CHAIN_BROKEN,
-            Status.TAKEN,
-        ]
-
-
 def test_if_chains_are_not_asked_for_reports_without_a_receipt_are_taken_before_one_begins() -> None:
     world = World(always_chained=False)
     assert [world.report(spot).status for spot in PLACES] == [Status.TAKEN] * 3

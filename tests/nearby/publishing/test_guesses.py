@@ -136,7 +136,7 @@ def revoked(state: State) -> State:
     return state._replace(pending=None, standing=None)
 
 
-@pytest.mark.parametrize("dwell_epochs", [1, 2])
+@pytest.mark.parametrize("dwell_epochs", [1, pytest.param(2, marks=pytest.mark.evidence)])
 def test_with_a_chain_nothing_tells_where_the_phone_is(dwell_epochs: int) -> None:
     """Whatever the phone at A or B, and an attacker who may also withdraw people and revoke tokens, do in any order."""
     report = functools.lru_cache(maxsize=None)(functools.partial(reported, dwell_epochs=dwell_epochs))

@@ -186,14 +186,6 @@ def test_a_bad_fix_costs_nothing(world: World) -> None:
     assert world.charged() == 1
 
 
-def test_several_reports_in_one_epoch_do_not_make_a_place_last(world: World) -> None:
-    home = world.stay("ann", HOME)
-    for _ in range(5):
-        world.report("ann", WORK)
-    world.next_epoch()
-    assert world.point("ann") == home
-
-
 def test_a_place_lasts_over_epochs_without_a_report(world: World) -> None:
     """Phones report when they can: what counts is that nothing else was reported in between."""
     home = world.stay("ann", HOME)
@@ -283,19 +275,6 @@ def test_whether_a_far_place_counts_does_not_tell_if_a_guess_was_right(others: i
         world.next_epoch()
         seen.add(world.stay("ann", WORK, epochs=1) == home)
     assert len(seen) == 1
-
-
-def test_what_waits_is_replaced_and_charged() -> None:
-    world = World(dwell_epochs=1, new_places=5)
-    world.stay("ann", HOME)
-    for place in (WORK, GYM):
-        world.report("ann", place)
-    world.next_epoch()
-    assert world.charged() == 3
-    gym = world.point("ann")
-    # Paid for, but never seen: it is free now.
-    assert world.stay("ann", WORK) != gym
-    assert world.charged() == 3
 
 
 def test_somebody_at_a_border_does_not_flicker(world: World) -> None:
@@ -469,54 +448,6 @@ def test_a_guess_at_the_place_next_door_mostly_looks_like_a_right_one() -> None:
     assert abs(same - 0.57) < 0.1
 
 
-def test_what_is_overdue_is_published_after_a_stop(world: World) -> None:
-    world.report("ann", HOME)
-    world.now_s += 5 * 3600.0
-    assert world.publisher.publish_due()
-    assert world.published("ann") is not None
-    assert not world.publisher.publish_due()
-
-
-def test_the_hook_for_tests_goes_on_by_one_epoch(world: World) -> None:
-    before = world.publisher.epoch
-    world.report("ann", HOME)
-    assert world.publisher.advance() == before + 1
-    assert world.published("ann") is not None
-    assert world.publisher.starts_at(before + 2) == 3600.0
-
-
-def test_a_batch_reads_no_setting_of_the_store(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Least of all within its transaction: on PostgreSQL each is a round trip, there on a second connection."""
-    world.stay("ann", HOME)
-    asked: list[str] = []
-    setting = world.store.setting
-
-    def counted(name: str) -> str | None:
-        asked.append(name)
-        return setting(name)
-
-    monkeypatch.setattr(world.store, "setting", counted)
-    for place in (HOME, WORK, WORK, HOME):
-        world.publisher.check_clock(world.publisher.epoch)
-        assert world.publisher.is_due is False
-        world.report("ann", place)
-        assert asked == []
-        world.next_epoch()
-        asked.clear()
-
-
-def test_a_publisher_learns_of_epochs_that_another_one_advanced() -> None:
-    keys = new_keys()
-    world = World(keys=keys)
-    other = world.publisher_with(keys)
-    before = other.epoch
-    world.publisher.advance()
-    other.read_advances()
-    assert other.epoch == before + 1
-    assert other.advance() == before + 2
-    assert world.publisher_with(keys).epoch == before + 2
-
-
 def test_draws_stay_in_the_region() -> None:
     half = np.array(PARIS.half_extent_m)
     # From a corner three draws of four would leave.
@@ -561,16 +492,6 @@ def test_everybody_on_a_store_has_the_budget_that_the_window_began_with() -> Non
     lowered = world.publisher_with(keys, new_places=1)
     assert (lowered.most_charges(0), lowered.most_charges(1)) == (3, 1)
     assert world.publisher.most_charges(1) == 1
-
-
-def test_what_is_promised_is_the_budget_of_the_window() -> None:
-    keys = new_keys()
-    world = World(new_places=3, keys=keys)
-    assert world.report("ann", HOME) is Status.TAKEN
-    publisher = world.publisher_with(keys, new_places=7)
-    assert publisher.promised.new_places == 3
-    world.now_s = 10 * 3600.0
-    assert publisher.promised.new_places == 7
 
 
 def test_the_noise_is_checked_before_it_is_drawn() -> None:

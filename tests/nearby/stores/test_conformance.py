@@ -384,16 +384,6 @@ class TestBorders:
         assert rest[0].steps[0, 0] == 1000
         assert set(published_steps(store)) == {"ann", "bob"}
 
-    def test_a_reader_can_be_left(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        for module in (sqlite, postgis):
-            monkeypatch.setattr(module, "BATCH_PEOPLE", 1)
-        put(store, draw("ann"), draw("bob"))
-        publish(store)
-        for _ in range(20):
-            for _batch in store.published():
-                break
-        assert len(published_steps(store)) == 2
-
 
 class TestLeaving:
     def test_erasing_leaves_nothing_but_the_total(self, store: Store) -> None:
@@ -503,12 +493,6 @@ class TestKeysAndSettings:
         store.keep_setting("colour", "green")
         assert store.settle("colour", "blue") == "green"
 
-    def test_settings(self, store: Store) -> None:
-        assert store.setting("offset") is None
-        store.keep_setting("offset", "1")
-        store.keep_setting("offset", "2")
-        assert store.setting("offset") == "2"
-
 
 def test_a_closed_store_says_so(store: Store) -> None:
     store.close()
@@ -567,15 +551,3 @@ class TestSettingBack:
         assert published_steps(store, since_epoch=EPOCH + 6) == {"cem": (4000, -4001)}
         # Once more it has nothing to do.
         assert store.set_back(EPOCH + 6, window=WINDOW).epochs == 0
-
-    def test_a_dry_run_only_counts(self, store: Store) -> None:
-        self._used_ahead(store)
-        before = [known(store, person) for person in ("ann", "bob", "cem")]
-        ahead = store.set_back(EPOCH + 5, window=WINDOW, dry_run=True)
-        assert (ahead.epochs, ahead.published, ahead.pending) == (1, 1, 1)
-        assert store.last_epoch() == self.AHEAD
-        assert [known(store, person) for person in ("ann", "bob", "cem")] == before
-
-    def test_an_empty_store(self, store: Store) -> None:
-        ahead = store.set_back(EPOCH, window=WINDOW, dry_run=True)
-        assert (ahead.first_epoch, ahead.last_epoch, ahead.epochs) == (None, None, 0)

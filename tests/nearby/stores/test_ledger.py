@@ -1,16 +1,10 @@
 """What every store keeps of people that callers never see: the ledger, last reports, and marks of the erased."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
-from nearveil.nearby.publishing.keys import SecretKeys, new_keys
-from nearveil.nearby.publishing.protection import Protection
-from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.stores.base import ErasedMark, Held, Standing, Store
-from nearveil.nearby.stores.sqlite import SqliteStore
-from nearveil.region import named_region
 from tests.nearby.stores.draws import (
     EPOCH,
     WINDOW,
@@ -28,7 +22,6 @@ from tests.nearby.stores.draws import (
     stand,
     standing,
 )
-from tests.nearby.stores.kept import everything_kept
 
 NOBODY = "nobody"
 
@@ -88,29 +81,6 @@ class TestRecords:
             )
             check()
 
-    def test_whoever_has_the_store_sees_everything(self, store: Store) -> None:
-        put(store, draw("ann", 2))
-        publish(store)
-        put(store, draw("ann", 1, window=WINDOW + 1), epoch=EPOCH + 1)
-        charge(store, draw("ann", 4, window=WINDOW + 1), draw("ann", 3, window=WINDOW + 1))
-        stand(store, ann=standing(7))
-        assert known(store, "ann") == {
-            "id": "ann",
-            "token_mark": store.token_mark("ann"),
-            "receipt": "report 7",
-            "candidate": standing(7).candidate.hex(),  # type: ignore[union-attr]
-            "chain": ["7-0", "7-1", "7-2"],
-            "pending": (1000, -1001),
-            "published": (2000, -2001),
-            "charges": {str(WINDOW): 1, str(WINDOW + 1): 2},
-            "tags": ["02" * 16, "03" * 16, "04" * 16],
-        }
-        nothing = dict.fromkeys(["receipt", "candidate", "pending", "published"])
-        assert known(store, "bob") == {
-            "id": "bob", "token_mark": store.token_mark("bob"), "chain": [], **nothing, "charges": {}, "tags": [],
-        }  # fmt: skip
-        assert everything_kept(store, NOBODY) is None
-
 
 class TestCharges:
     """Places that were drawn and are never published."""
@@ -168,26 +138,6 @@ class TestOrder:
         assert found is not None
         return [tag[0] for tag in found.known]
 
-    def test_a_new_place_is_replaced_by_the_oldest_of_those_near(self, store: Store) -> None:
-        """Not by the nearest. What would be drawn is seen in another store with the same keys."""
-        protection, keys = Protection(region=named_region("paris")), new_keys()
-        other = SqliteStore.in_memory()
-        other.add_people(["ann"])
-        drawn = self.reported(protection, keys, other)
-        # The first is too far away, and the last is the nearest.
-        for tag, away_steps in ((9, 6001), (8, 5999), (7, 4000), (6, 8)):
-            charge(store, replace(draw("ann", tag), x_steps=drawn[0] + away_steps, y_steps=drawn[1]))
-        assert self.reported(protection, keys, store) == (drawn[0] + 5999, drawn[1])
-
-    def reported(self, protection: Protection, keys: SecretKeys, store: Store) -> tuple[int, ...]:
-        now_s = 0.0
-        publisher = Publisher(protection, keys, store, clock=lambda: now_s, always_chained=False)
-        for _ in range(protection.dwell_epochs):
-            publisher.report("ann", 48.85, 2.35)
-            now_s += 3600.0
-            publisher.publish_due()
-        return published_steps(store)["ann"]
-
 
 class TestStandings:
     @pytest.mark.parametrize("candidate", [None, b"c" * 16, b"\0" * 16, b"\0", b"'\"%s"])
@@ -211,14 +161,6 @@ class TestStandings:
         assert held(store, "bob") == Held(standing=standing(2))
         stand(store, ann=standing(3))
         assert held(store, "ann") == Held(standing=standing(3))
-
-    def test_it_outlasts_borders(self, store: Store) -> None:
-        put(store, draw("ann"))
-        stand(store, ann=standing(1))
-        publish(store, EPOCH, window=WINDOW + 5)
-        assert held(store, "ann") == Held(
-            published=draw("ann"), known=known_places(draw("ann")), charged=1, standing=standing(1)
-        )
 
 
 def mark_of(person: str, window: int = WINDOW) -> ErasedMark:

@@ -1,9 +1,6 @@
-"""A database that is away is noticed, not waited for, and used again when it is back; a full disk says so."""
+"""A database or a disk that cannot be written says so, and a long publication is waited for."""
 
-import queue
 import threading
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,119 +8,28 @@ import pytest
 from nearveil.nearby.stores.base import StoreError
 from nearveil.nearby.stores.postgis import PostgisStore
 from nearveil.nearby.stores.sqlite import SqliteStore
-from tests.nearby.stores.draws import draw, publish, put
-from tests.services.postgres import Cluster, own_cluster, private_database, run_sql
-
-PATIENCE_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def server(postgis_cluster: object) -> Iterator[Cluster]:
-    """A server that only these tests halt."""
-    del postgis_cluster
-    with own_cluster() as started:
-        yield started
+from tests.nearby.stores.draws import draw, put
+from tests.services.postgres import cluster, run_sql
+from tests.waiting import PATIENCE_S
 
 
-@pytest.fixture
-def store(server: Cluster) -> Iterator[PostgisStore]:
-    with private_database(server) as address:
-        opened = PostgisStore(address, timeout_s=1.0)
+def test_a_read_only_database_says_so(postgis_address: str) -> None:
+    opened = PostgisStore(postgis_address)
+    database = postgis_address.rpartition("/")[2]
+    run_sql(cluster().address("postgres"), f"ALTER DATABASE {database} SET default_transaction_read_only = on")
+    opened._database._pool.drop_idle()
+    with pytest.raises(StoreError) as caught:
         opened.add_people(["ann"])
-        yield opened
-        opened.close()
+    assert (caught.value.reason, caught.value.code) == ("read-only", "ReadOnlySqlTransaction")
+    assert opened.token_mark("ann") is None
+    opened.close()
 
 
-class Noticed:
-    """Remembers outages, and that something may have been missed."""
-
-    def __init__(self, store: PostgisStore) -> None:
-        self._noticed: queue.Queue[str] = queue.Queue()
-        store.follow(
-            on_erased=lambda _: None,
-            on_withdrawn=lambda _: None,
-            on_epoch=lambda _: None,
-            on_lost=lambda: self._noticed.put("lost"),
-            on_away=lambda error: self._noticed.put(f"away {error.reason} {error.code}"),
-            on_back=lambda seconds: self._noticed.put(f"back {seconds > 0}"),
-        )
-
-    def next(self) -> str:
-        return self._noticed.get(timeout=PATIENCE_S)
-
-
-def once_it_works(call: Callable[[], object]) -> object:
-    """Call until it works, but not for ever."""
-    end = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return call()
-        except StoreError:
-            assert time.monotonic() < end
-            time.sleep(0.01)
-
-
-def test_a_server_that_crashes_is_noticed_and_used_again(store: PostgisStore, server: Cluster) -> None:
-    noticed = Noticed(store)
-    server.halt()
-    try:
-        assert noticed.next().startswith("away database-away ")
-        for _ in range(3):
-            with pytest.raises(StoreError, match="is away; it is tried again every second") as caught:
-                store.token_mark("ann")
-            assert caught.value.reason == "database-away"
-    finally:
-        server.resume()
-    assert once_it_works(lambda: store.token_mark("ann")) is not None
-    put(store, draw("ann"))
-    assert publish(store)
-    # In either order: one is told by the circuit, the other by who follows.
-    assert {noticed.next(), noticed.next()} == {"back True", "lost"}
-
-
-def test_a_server_that_stands_still_is_not_waited_for(store: PostgisStore, server: Cluster) -> None:
-    noticed = Noticed(store)
-    with server.frozen():
-        with pytest.raises(StoreError) as caught:
-            store.token_mark("ann")
-        assert (caught.value.reason, caught.value.code) == ("database-away", "ConnectionTimeout")
-        assert noticed.next().startswith("away database-away")
-        with pytest.raises(StoreError, match="is away; it is tried again every second"):
-            put(store, draw("ann"))
-    assert once_it_works(lambda: store.token_mark("ann")) is not None
-    assert noticed.next().startswith("back")
-
-
-def test_one_connection_that_breaks_is_no_outage(store: PostgisStore, server: Cluster) -> None:
-    noticed = Noticed(store)
-    with pytest.raises(StoreError), store.writing() as writing:
-        writing.put_pending([draw("ann")], 5)
-        end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle in transaction'"
-        run_sql(server.address("postgres"), end)
-    assert store.token_mark("ann") is not None
-    # Nothing was noticed: what comes next is the outage after it.
-    server.halt()
-    try:
-        assert noticed.next().startswith("away")
-    finally:
-        server.resume()
-
-
-def test_a_read_only_database_says_so(server: Cluster) -> None:
-    with private_database(server) as address:
-        opened = PostgisStore(address)
-        database = address.rpartition("/")[2]
-        run_sql(server.address("postgres"), f"ALTER DATABASE {database} SET default_transaction_read_only = on")
-        opened._database._pool.drop_idle()
-        with pytest.raises(StoreError) as caught:
-            opened.add_people(["ann"])
-        assert (caught.value.reason, caught.value.code) == ("read-only", "ReadOnlySqlTransaction")
-        assert opened.token_mark("ann") is None
-        opened.close()
-
-
-def test_a_publication_that_lasts_is_waited_for(store: PostgisStore, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.evidence
+def test_a_publication_that_lasts_is_waited_for(postgis_address: str) -> None:
     """Longer than a statement may take: reports wait for the lock in many short statements."""
+    store = PostgisStore(postgis_address, timeout_s=1.0)
+    store.add_people(["ann"])
     waited = threading.Event()
     begun = threading.Event()
 
@@ -140,6 +46,7 @@ def test_a_publication_that_lasts_is_waited_for(store: PostgisStore, monkeypatch
     put(store, draw("ann"))
     assert waited.is_set()
     thread.join()
+    store.close()
 
 
 class TestFullDisk:

@@ -12,8 +12,8 @@ from nearveil.nearby.stores.base import ErasedMark, Held, Standing, Store, Store
 from nearveil.nearby.stores.postgis import PostgisStore
 from tests.nearby.stores.draws import EPOCH, WINDOW, charge, draw, held, publish, put, stand
 from tests.services.postgres import cluster, dump, run_sql
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 60.0
 END_OTHERS = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE pid <> pg_backend_pid() AND datname = current_database()"""

@@ -5,15 +5,12 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from nearveil.nearby.stores import _sqlite_connections
-from nearveil.nearby.stores._sqlite_connections import VERSION, Connections
+from nearveil.nearby.stores._sqlite_connections import VERSION
 from nearveil.nearby.stores.base import ErasedMark, Held, Standing, StoreError
 from nearveil.nearby.stores.sqlite import SqliteStore
 from tests.nearby.stores.draws import (
@@ -227,45 +224,4 @@ class TestThreads:
         with store.writing(), pytest.raises(StoreError, match="open in this thread already"):
             store.add_people(["ann"])
         store.add_people(["ann"])
-        store.close()
-
-
-class TestHousekeeping:
-    """A service follows its store: from then on the log is brought into the file by a thread, and not by reports."""
-
-    def follow(self, store: SqliteStore) -> None:
-        kinds = ("erased", "withdrawn", "epoch", "lost")
-        handlers: dict[str, Any] = {f"on_{kind}": lambda *_: None for kind in kinds}
-        store.follow(**handlers)
-
-    def test_no_transaction_brings_the_log_in(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(_sqlite_connections, "_EVERY_S", 3600.0)
-        store = SqliteStore(path)
-        self.follow(store)
-        log = path.with_name(f"{path.name}-wal")
-        for number in range(9):
-            store.keep_setting("large", str(number) * 1_000_000)
-        size = log.stat().st_size
-        # Twice what SQLite lets a log grow to by itself.
-        assert size > 2 * 1000 * 4096
-        store._connections.bring_log_in()
-        # The next ones begin it anew.
-        for number in range(4):
-            store.keep_setting("large", str(number) * 1_000_000)
-        assert log.stat().st_size == size
-        store.close()
-
-    def test_it_happens_by_itself(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        done = threading.Event()
-        bring_log_in = Connections.bring_log_in
-
-        def watched(connections: Connections) -> None:
-            bring_log_in(connections)
-            done.set()
-
-        monkeypatch.setattr(_sqlite_connections, "_EVERY_S", 0.01)
-        monkeypatch.setattr(Connections, "bring_log_in", watched)
-        store = SqliteStore(path)
-        self.follow(store)
-        assert done.wait(60)
         store.close()

@@ -8,6 +8,7 @@ from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import MOST_TAGS, Store, TooManyTagsError
 from nearveil.nearby.stores.postgis import PostgisStore
 from tests.nearby.stores.draws import draw, publish, put, shown
+from tests.waiting import PATIENCE_S
 
 PEOPLE = ["ann", "bob", "cem", "dee"]
 
@@ -131,6 +132,6 @@ def test_other_processes_hear_of_tags_and_blocks(postgis_address: str) -> None:
     first.unblock("bob", "cem")
     first.set_blocked("cem", ["ann"])
     expected = [("tagged", "ann"), ("blocked", "bob"), ("blocked", "bob"), ("blocked", "cem")]
-    assert [heard.get(timeout=30) for _ in expected] == expected
+    assert [heard.get(timeout=PATIENCE_S) for _ in expected] == expected
     first.close()
     second.close()

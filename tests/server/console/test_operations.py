@@ -13,6 +13,7 @@ from nearveil.server.frequent_askers import MANY_QUESTIONS
 from nearveil.server.scopes import Scope
 from tests.server.console.visits import OVERFLOW, sign_in, signed_in, visiting
 from tests.server.console_service import Place, console_service, served
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -145,9 +146,9 @@ def test_a_key_is_made_shown_once_and_revoked_by_keyboard(console: "Page", addre
     console.wait_for_selector("#key-made:not([hidden])")
     assert console.evaluate(FOCUSED) == "key-secret"
     secret = console.locator("#key-secret").input_value()
-    headers = {"Authorization": f"Bearer {secret}"}
-    assert httpx.get(f"{address}/v1/ledger", headers=headers).status_code == 200
-    assert httpx.get(f"{address}/v1/platform-keys", headers=headers).status_code == 403
+    client = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {secret}"}, timeout=PATIENCE_S)
+    assert client.get("/v1/ledger").status_code == 200
+    assert client.get("/v1/platform-keys").status_code == 403
     row = console.locator("#keys-table tbody tr", has_text="web-shop")
     row.wait_for()
     assert "metrics" in row.inner_text()
@@ -165,17 +166,19 @@ def test_a_key_is_made_shown_once_and_revoked_by_keyboard(console: "Page", addre
 
     console.get_by_role("button", name="Revoke the key web-shop").focus()
     press(console, "Enter", "Enter")
-    assert httpx.get(f"{address}/v1/ledger", headers=headers).status_code == 200
+    assert client.get("/v1/ledger").status_code == 200
     press(console, "Enter", "Tab", "Enter")
     note(console, "keys", "The key web-shop is revoked.")
     assert console.locator("#keys-table tbody tr", has_text="web-shop").count() == 0
-    assert httpx.get(f"{address}/v1/ledger", headers=headers).status_code == 401
+    assert client.get("/v1/ledger").status_code == 401
+    client.close()
     # The key that this page was opened with is the last one with admin.
     own = console.locator("#keys-table tbody tr", has_text="(yours)")
     assert "stays: the last with admin" in own.inner_text()
     assert own.get_by_role("button").count() == 0
 
 
+@pytest.mark.evidence
 def test_a_key_with_few_scopes_sees_what_it_cannot_do_and_may_end_itself(
     chromium: "Browser", address: str, place: Place
 ) -> None:
@@ -239,6 +242,7 @@ def test_the_store_is_well_or_says_why_not(console: "Page", place: Place) -> Non
     note(console, "store", "The store can be read and written.")
 
 
+@pytest.mark.evidence
 def test_who_signs_in_while_the_store_is_away_reads_why(chromium: "Browser", address: str, place: Place) -> None:
     with visiting(chromium, address) as page:
         problem = {"title": "Not kept", "detail": "The store could not keep this."}
@@ -266,6 +270,7 @@ def findings(page: "Page", what: str) -> list[str]:
     ]
 
 
+@pytest.mark.evidence
 def test_axe_core_sees_what_is_wrong(console: "Page") -> None:
     """The check itself: a field without a label is found."""
     console.evaluate("document.querySelector('label[for=person-id]').removeAttribute('for')")
@@ -273,7 +278,7 @@ def test_axe_core_sees_what_is_wrong(console: "Page") -> None:
     console.evaluate("document.querySelector('#person-form label').htmlFor = 'person-id'")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), pytest.param(390, "dark", marks=pytest.mark.evidence)])
 def test_axe_core_finds_nothing_serious_and_all_of_it_fits(
     chromium: "Browser", address: str, place: Place, width: int, scheme: str
 ) -> None:
@@ -295,6 +300,7 @@ def test_axe_core_finds_nothing_serious_and_all_of_it_fits(
         assert found == []
 
 
+@pytest.mark.evidence
 def test_the_tab_key_reaches_everything_and_its_place_can_be_seen(console: "Page") -> None:
     # By a key first: after a click, a browser does not mark where it is.
     press(console, "Tab")

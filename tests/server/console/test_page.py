@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nearveil.evaluation.year_curve import year_chart
 from tests.server.console.visits import OVERFLOW, Watch, sign_in, signed_in, visiting
-from tests.server.console_service import PEOPLE, Place, console_service, served
+from tests.server.console_service import PEOPLE, Place
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, Route
+    from playwright.sync_api import Browser, Page
 
-COLOURS = "getComputedStyle(document.body).backgroundColor"
 POINTS = "document.getElementById('people-plot').data.at(-1).x.length"
 TRACES = "document.getElementById('attack-plot').data.length"
-
-TILE = '<svg xmlns="http://www.w3.org/2000/svg" width="256" height="256"><rect width="256" height="256"/></svg>'
 
 
 # Pages that several tests look at: to draw the charts of a new one takes seconds.
@@ -46,26 +42,6 @@ def phone(chromium: "Browser", address: str, place: Place) -> Iterator["Page"]:
         assert page.evaluate(OVERFLOW) == 0
         signed_in(page, place.key)
         yield page
-
-
-@pytest.fixture(scope="module")
-def with_tiles(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple["Page", list[str]]]:
-    """The console of a service that has tiles, and the tiles that were asked for."""
-    tiles = "http://127.0.0.1:9/{z}/{x}/{y}.png"
-    asked: list[str] = []
-
-    def answer(route: "Route") -> None:
-        asked.append(route.request.url)
-        route.fulfill(content_type="image/svg+xml", body=TILE, headers={"Access-Control-Allow-Origin": "*"})
-
-    with (
-        console_service(tmp_path_factory.mktemp("service"), tile_address=tiles) as place,
-        served(place.service) as address,
-        visiting(chromium, address) as page,
-    ):
-        page.route("http://127.0.0.1:9/**", answer)
-        signed_in(page, place.key)
-        yield page, asked
 
 
 def test_a_wrong_key_is_refused_in_words_and_a_right_one_stays_in_the_tab_until_signing_out(
@@ -108,28 +84,7 @@ def test_the_ledger_the_epoch_and_the_promise_are_shown(console: "Page") -> None
     assert "e^2" in console.locator("#statements").inner_text()
 
 
-def test_what_months_give_away_is_shown_for_the_settings_of_the_service(console: "Page", place: Place) -> None:
-    year = year_chart(place.service.protection)
-    assert f"settings of this service: {year['settings']}." in console.locator("#months-text").inner_text()
-    drawn = console.evaluate(
-        "document.getElementById('months-plot').data.map(({x, y, error_y}) => [x, y, error_y.array])"
-    )
-    shares = {curve["attacker"]: curve["found"] for curve in year["curves"] if curve["person"] == "stays at home"}
-    for (months, values, above), found in zip(drawn, (shares["density"], shares["addresses"]), strict=False):
-        assert months == [1, 3, 6, 12, 24]
-        assert values == pytest.approx([100 * share["value"] for share in found])
-        assert above == pytest.approx([100 * (share["high"] - share["value"]) for share in found])
-    rows = console.locator("#months-table tbody tr").all_inner_texts()
-    assert [row.split()[0] for row in rows] == ["1", "3", "6", "12", "24"]
-    last = shares["addresses"][-1]
-    assert (
-        f"{100 * last['value']:.0f}\u00a0% ({100 * last['low']:.0f}\u00a0to\u00a0{100 * last['high']:.0f})" in rows[-1]
-    )
-    console.locator("nav a[href='#months']").focus()
-    console.keyboard.press("Enter")
-    assert console.evaluate("location.hash") == "#months"
-
-
+@pytest.mark.evidence
 def test_the_map_can_be_moved_by_keys_and_buttons(console: "Page") -> None:
     # What the map shows from west to east, once ten pictures in a row have shown the same.
     window = """() => new Promise((done) => {
@@ -186,6 +141,7 @@ def test_the_slider_moves_by_keys_and_changes_the_numbers(console: "Page") -> No
     assert console.locator("#hide-value").inner_text() == "500\N{NO-BREAK SPACE}m"
 
 
+@pytest.mark.evidence
 def test_the_dial_counts_metres_or_people(console: "Page") -> None:
     exposed = console.locator("#figures .exposed dd:not(.note)")
     within_metres = exposed.inner_text()
@@ -213,7 +169,7 @@ def _number(text: str) -> float:
     return float(re.sub(r"[^\d.]", "", text))
 
 
-@pytest.mark.parametrize("attack", ["Two circles", "Adaptive"])
+@pytest.mark.parametrize("attack", ["Two circles", pytest.param("Adaptive", marks=pytest.mark.evidence)])
 def test_an_attack_is_played_step_by_step_without_and_with_protection(console: "Page", attack: str) -> None:
     console.get_by_role("radio", name=attack).check(force=True)
     errors_m, runs = [], console.locator("#runs tbody tr").count()
@@ -246,37 +202,6 @@ def test_an_attack_is_played_step_by_step_without_and_with_protection(console: "
     assert console.evaluate(TRACES) > 5
 
 
-def test_a_film_runs_by_itself_where_motion_is_welcome(chromium: "Browser", address: str, place: Place) -> None:
-    with visiting(chromium, address, reduced_motion="no-preference") as page:
-        signed_in(page, place.key)
-        page.get_by_role("radio", name="Adaptive").check(force=True)
-        page.get_by_role("button", name="Run the attack").click()
-        page.get_by_role("button", name="Pause").wait_for()
-        page.locator("#speed").select_option("fast")
-        page.wait_for_selector("#verdict:not([hidden])")
-        assert page.get_by_role("button", name="Play").is_visible()
-
-
-def test_all_of_it_works_by_keyboard(chromium: "Browser", address: str, place: Place) -> None:
-    with visiting(chromium, address) as page:
-        page.keyboard.press("Tab")
-        page.locator("#key").focus()
-        page.keyboard.type(place.key)
-        page.keyboard.press("Enter")
-        page.wait_for_selector("#people-plot .scatterlayer .point")
-        page.locator("input[value=gi-lia]").focus()
-        page.keyboard.press("ArrowRight")
-        page.keyboard.press("ArrowRight")
-        assert page.locator("input[value=adaptive]").is_checked()
-        page.keyboard.press("Enter")
-        page.wait_for_selector("#player:not([hidden])")
-        # Where nothing moves by itself, the next step is at hand.
-        assert page.evaluate("document.activeElement.id") == "step"
-        page.keyboard.press("Enter")
-        assert page.locator("#caption").inner_text().startswith("Question 2 of")
-        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-
-
 def check_that_all_of_it_fits(page: "Page") -> None:
     page.get_by_role("radio", name="On", exact=True).check(force=True)
     page.get_by_role("button", name="Run the attack").click()
@@ -292,6 +217,7 @@ def check_that_all_of_it_fits(page: "Page") -> None:
     assert page.evaluate(stray) == 0
 
 
+@pytest.mark.evidence
 @pytest.mark.parametrize("width", [1280, 768])
 def test_it_fits_at_any_width(console: "Page", width: int) -> None:
     console.set_viewport_size({"width": width, "height": 900})
@@ -299,19 +225,9 @@ def test_it_fits_at_any_width(console: "Page", width: int) -> None:
     console.set_viewport_size({"width": 1280, "height": 900})
 
 
+@pytest.mark.evidence
 def test_it_fits_on_a_phone(phone: "Page") -> None:
     check_that_all_of_it_fits(phone)
-
-
-def test_it_is_dark_where_the_system_is_and_where_the_button_says(phone: "Page") -> None:
-    ink = "document.getElementById('people-plot').layout.font.color"
-    assert phone.evaluate(COLOURS) == "rgb(20, 23, 28)"
-    assert phone.evaluate(ink) == "#e6e8eb"
-    phone.get_by_role("button", name="Switch to light colours").click()
-    assert phone.evaluate(COLOURS) == "rgb(255, 255, 255)"
-    assert phone.evaluate(ink) == "#1d2126"
-    phone.get_by_role("button", name="Switch to dark colours").click()
-    assert phone.evaluate(COLOURS) == "rgb(20, 23, 28)"
 
 
 def test_a_service_that_is_gone_is_said_in_words(console: "Page") -> None:
@@ -321,11 +237,3 @@ def test_a_service_that_is_gone_is_said_in_words(console: "Page") -> None:
     assert "does not answer" in console.locator("#notice").inner_text()
     assert console.get_by_role("button", name="Run the attack").is_enabled()
     console.unroute_all()
-
-
-def test_tiles_come_from_the_address_that_is_set(with_tiles: tuple["Page", list[str]]) -> None:
-    page, asked = with_tiles
-    page.wait_for_selector("#people-plot .imagelayer image", state="attached")
-    assert asked
-    assert all(re.fullmatch(r"http://127\.0\.0\.1:9/\d+/\d+/\d+\.png", url) for url in asked)
-    assert "127.0.0.1" in page.locator("#people-frame .tile-credit").inner_text()
