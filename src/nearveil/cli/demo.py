@@ -41,7 +41,7 @@ from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace
 from nearveil.region import named_region
 from nearveil.report.attack_scene import length
 from nearveil.report.land import land_in
-from nearveil.report.tables import text_table
+from nearveil.report.text_table import text_table
 from nearveil.types import FloatArray, Progress
 
 INSTANCES = 40
