@@ -32,7 +32,7 @@ from nearveil.evaluation.attack_trials import (
 )
 from nearveil.io.synthetic import synthetic_city
 from nearveil.region import Region, named_region
-from nearveil.report.tables import text_table
+from nearveil.report.text_table import text_table
 from nearveil.types import FloatArray
 
 TAU_M = 100.0

@@ -18,7 +18,7 @@ from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import Outcome
 from nearveil.attacks.oracle import CountedDistance, CountedFilter, Radii, Spot
 from nearveil.region import named_region
-from nearveil.report.tables import text_table
+from nearveil.report.text_table import text_table
 
 _NOISE_M = 200.0
 

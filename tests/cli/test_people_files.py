@@ -33,7 +33,7 @@ def test_from_standard_input_to_standard_output(run: Run) -> None:
     # In another order, and not where they were; what belongs to the result is elsewhere.
     assert [int(row["id"]) for row in rows] != list(range(200))
     assert not {row["latitude"] for row in rows} & set(PEOPLE.split(","))
-    assert "200 rows written to standard output" in outcome.err
+    assert "200 locations published on standard output" in outcome.err
     assert "Every published" in outcome.err
 
 

@@ -189,18 +189,3 @@ def test_no_output_replaces_a_file_that_the_run_uses(
     assert (over_it.code, f"OUTPUT is the same file as the --{what}" in over_it.err) == (2, True)
     assert used.read_bytes() == before
     assert not (tmp_path / "out.csv").exists()
-
-
-@pytest.mark.parametrize(("rows", "told"), [(1, False), (999, False), (1000, True), (5000, True)])
-def test_few_people_are_not_told_how_far_they_were_moved(
-    run: Run, northward: FloatArray, tmp_path: Path, rows: int, told: bool
-) -> None:
-    pq.write_table(table_of(northward[:rows]), tmp_path / "few.parquet")
-    outcome = run("protect", tmp_path / "few.parquet", tmp_path / "out.csv", *PLANAR)
-    lines = outcome.out.splitlines()
-    assert f"{rows:,} row{'' if rows == 1 else 's'} written" in outcome.out
-    said = [line for line in lines if line.startswith("Moved by")]
-    assert bool(said) is told
-    if told:
-        assert said[0].endswith("m on average (computed from true locations; do not publish).")
-        assert int(said[0].split()[3]) % 10 == 0

@@ -1,19 +1,15 @@
 import math
 
 import numpy as np
-import pyproj
 import pytest
 
 from nearveil.errors import UsageError
 from nearveil.evaluation.utility import (
-    DisplacementSum,
     Queries,
     QueryProtocol,
     draw_queries,
-    ground_distance_m,
     measure_utilities,
     measure_utility,
-    summarise_displacement,
 )
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -127,35 +123,3 @@ def test_protocols_ask_from_where_they_say(san_francisco: Region, city: FloatArr
 def test_impossible_k(k: int) -> None:
     with pytest.raises(UsageError, match="k must lie between 1 and the number of people, 4"):
         measure_utility(np.zeros((4, 2)), np.zeros((4, 2)), HERE, k=k)
-
-
-def test_ground_distance_agrees_with_geodesics(rng: np.random.Generator) -> None:
-    geod = pyproj.Geod(ellps="WGS84")
-    for spread, tolerance in ((1e-4, 1e-7), (0.1, 1e-6), (1.0, 1e-4), (40.0, 1e-2)):
-        first = np.column_stack([rng.uniform(-75, 75, 2000), rng.uniform(-180, 180, 2000)])
-        second = first + rng.normal(0, spread, (2000, 2)).clip(-80, 80)
-        second = np.column_stack([second[:, 0].clip(-89, 89), (second[:, 1] + 180) % 360 - 180])
-        *_, expected = geod.inv(first[:, 1], first[:, 0], second[:, 1], second[:, 0])
-        assert ground_distance_m(first, second) == pytest.approx(np.asarray(expected), rel=tolerance)
-
-
-def test_displacement_summary() -> None:
-    true = np.array([[0.0, 0.0], [0.0, 0.0]])
-    published = np.array([[0.0, 0.0], [0.0, 1.0]])
-    summary = summarise_displacement(true, published)
-    assert summary.mean_m == pytest.approx(55_660, rel=1e-3)
-    assert summary.p50_m == pytest.approx(summary.mean_m)
-
-
-@pytest.mark.parametrize("count", [1000, 3_000_000])
-def test_displacement_of_many_is_summed_up_in_parts(count: int, rng: np.random.Generator) -> None:
-    distances = rng.gamma(2, 250, count)
-    distances[:3] = [0.0, 1e-5, 2e7]
-    total = DisplacementSum()
-    for part in np.array_split(distances, 7):
-        total.add(part)
-    summary = total.summary()
-    p50, p95 = np.percentile(distances, [50, 95])
-    tolerance = 1e-12 if count == 1000 else 0.003
-    assert summary.mean_m == pytest.approx(distances.mean(), rel=1e-12)
-    assert (summary.p50_m, summary.p95_m) == (pytest.approx(p50, rel=tolerance), pytest.approx(p95, rel=tolerance))

@@ -119,17 +119,13 @@ def test_exchanged_columns_are_noticed_though_people_outside_may_be_clipped(
         publish(source, tmp_path / "out.csv", PlanarLaplace(), clip=True)
 
 
-def test_clipped_people_are_counted_and_measured_from_where_they_are(
-    city: FloatArray, tmp_path: Path, batches_of: Batches
-) -> None:
+def test_clipped_people_are_counted(city: FloatArray, tmp_path: Path, batches_of: Batches) -> None:
     points = city.copy()
     points[[10, 3000]] = [39.0, -122.4]
     source = write_table(table_of(points), tmp_path / "in.parquet")
     batches_of(200)
     found = publish(source, tmp_path / "out.parquet", PlanarLaplace(), clip=True)
     assert found.clipped == 2
-    plain = publish(source, tmp_path / "o.parquet", PlanarLaplace(noise_m=1.0), clip=True)
-    assert plain.displacement.mean_m == pytest.approx((2 * 122_000 + 4998) / 5000, rel=0.05)
 
 
 def test_progress_counts_everybody(city: FloatArray, tmp_path: Path, batches_of: Batches) -> None:

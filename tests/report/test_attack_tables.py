@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from nearveil.evaluation.attack_experiment import AttackRow, AttackScore, Mean, Share
 from nearveil.evaluation.best_attacker import AttackerScore, BestAttacker
-from nearveil.report.tables import attack_document, best_attacker_text, markdown_table, text_table, with_paper
+from nearveil.report.tables import attack_document, best_attacker_text, with_paper
+from nearveil.report.text_table import markdown_table, text_table
 
 
 def row(attack: str, *, colluders: int = 1, protected: bool = False) -> AttackRow:

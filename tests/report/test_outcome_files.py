@@ -14,7 +14,7 @@ from nearveil.errors import OutputError
 from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.results import Value
 from nearveil.report.files import format_value, table_cells, table_csv, table_markdown, write_outcome
-from nearveil.report.tables import text_table
+from nearveil.report.text_table import text_table
 from tests.report.outcome_samples import EVIL, OUTCOME, TABLE
 
 

@@ -1,204 +1,200 @@
-"""Text and JSON of ``nearveil audit``: the verdict, the evidence, and what the verdict means."""
+"""Results of ``nearveil audit`` as text and as JSON: the verdict, the evidence, and what the verdict means."""
 
 from __future__ import annotations
 
 import json
 import math
 import textwrap
+from dataclasses import dataclass
 from typing import Any
 
 from nearveil.audit.auditor import AuditReport, PairSummary, Verdict
 from nearveil.audit.check import WitnessCheck, printable
 from nearveil.audit.claims import Claim
 from nearveil.audit.fit import PEOPLE_PER_CENTRE, VIEWS, FitReport, describe_fit, fit_to_audit
+from nearveil.audit.fit_witness import FitWitness
 from nearveil.audit.witness import Witness
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.privacy.guarantee import Notion
-from nearveil.report.tables import text_table
+from nearveil.report.text_table import text_table
 
+_WIDTH = 110
+_MOST_ROWS = 8
+_NO_PROOF = "This does not prove that the claim is true"
 _MEANING = {
     Verdict.VIOLATED: (
         "At the stated confidence the privacy loss is larger than claimed. Anyone can check the witness on fresh "
-        "samples: save it with --witness FILE.json, then run 'nearveil audit --check FILE.json'."
+        "samples: save it with --witness FILE.json, then run 'nearveil audit --check FILE.json'. --picture FILE.png "
+        "draws it."
     ),
     Verdict.CONSISTENT: (
-        "No violation was found with these samples at these locations. This does not prove that the claim is true; "
+        f"No violation was found with these samples. {_NO_PROOF}; more --samples find smaller violations, and "
         "'nearveil certify' gives a proof, for mechanisms that have one."
     ),
     Verdict.INCONCLUSIVE: "Nothing was tested, so this is evidence neither for the claim nor against it.",
 }
-
-# Name of the pair and event that were counted.
-_COUNTED = {Verdict.VIOLATED: "Witness", Verdict.CONSISTENT: "Closest to a violation"}
-
-_WIDTH = 110
-_MOST_ROWS = 8
-_NO_PROOF = (
-    "No violation was found with these fits. This does not prove that the claim is true: the smaller the excess loss "
-    "and the claimed epsilon, the more fits are needed to show a violation (--samples)."
-)
-_SHOWN = {
+_MEANING_OF_CHECK = {
     Verdict.VIOLATED: "The witness is confirmed: the loss is larger than claimed on fresh samples too.",
     Verdict.CONSISTENT: (
-        "The witness is not confirmed: this event does not violate the claim on fresh samples. This does not prove "
-        "that the claim is true."
+        f"The witness is not confirmed: this event does not violate the claim on fresh samples. {_NO_PROOF}."
     ),
     Verdict.INCONCLUSIVE: (
         "There are too few samples to show a violation with this event, or the claim does not cover these locations."
     ),
 }
+# Name of the pair and event that were counted.
+_COUNTED = {Verdict.VIOLATED: "Witness", Verdict.CONSISTENT: "Closest to a violation"}
 
 
-def headline(verdict: Verdict, claim: Claim, epsilon_lower: float) -> str:
-    """Return the verdict in one line."""
-    claimed = f"{claim.amount} is claimed"
-    if verdict is Verdict.INCONCLUSIVE:
-        return f"INCONCLUSIVE: {claimed}, and could not be tested"
-    if claim.offset:
-        # A number alone would not say whether it includes the offset.
-        return f"{verdict.upper()}: {claimed}; shown is {claim.shown(epsilon_lower)}"
-    if math.isinf(epsilon_lower):
-        return f"{verdict.upper()}: {claimed}, and there is {claim.shown(epsilon_lower)}"
-    if verdict is Verdict.VIOLATED:
-        return f"VIOLATED: {claimed}, and it is at least {epsilon_lower:.4g}"
-    return f"CONSISTENT: {claimed}, and no more than {epsilon_lower:.4g} could be shown"
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AuditResult:
+    """The result of an audit or of a check.
+
+    Attributes
+    ----------
+    title : str
+        The verdict in one line.
+    text : str
+        All of it, for a terminal.
+    document : dict
+        All of it, for JSON.
+    witness : Witness, FitWitness or None
+        The pair and the event that were counted, if any.
+    """
+
+    verdict: Verdict
+    title: str
+    text: str
+    document: dict[str, Any]
+    witness: Witness | FitWitness | None
 
 
-def report_text(report: AuditReport, audited: str) -> str:
-    """Return an audit report as text."""
-    found = report.claim.shown(report.epsilon_lower) if report.witness else "nothing"
-    parts = [
-        headline(report.verdict, report.claim, report.epsilon_lower),
-        _labelled(
-            audited=audited,
-            claim=report.claim.text,
-            found=f"{found}, at a confidence of {_confidence_text(report.confidence)}",
-            samples=f"{report.samples:,} outputs in {report.seconds:.1f} s, seed {report.seed}",
-        ),
-        _paragraph(f"{_COUNTED[report.verdict]}: {report.witness.explain()}" if report.witness else report.explanation),
-    ]
-    table = _pairs_table(report)
-    return "\n\n".join([*parts, *([table] if table else []), _paragraph(_MEANING[report.verdict])])
+def release_result(report: AuditReport, audited: str) -> AuditResult:
+    """Return the result of an audit of what is released."""
+    witness = report.witness
+    return _result(
+        report,
+        witness,
+        f"{_COUNTED[report.verdict]}: {witness.explain()}" if witness else report.explanation,
+        _pairs_table(report),
+        _MEANING[report.verdict],
+        document={**report.to_dict(), "audited": audited},
+        audited=audited,
+        claim=report.claim.text,
+        found=_found(report.claim, report.epsilon_lower, report.confidence) if witness else "nothing",
+        samples=f"{report.samples:,} outputs in {report.seconds:.1f} s, seed {report.seed}",
+    )
 
 
-def report_document(report: AuditReport, audited: str) -> dict[str, Any]:
-    """Return an audit report as a JSON document."""
-    witness = None if report.witness is None else json.loads(report.witness.to_json())
-    return {**report.to_dict(), "audited": audited, "witness": witness}
+def fit_result(report: FitReport, mechanism: DPRS | HideAmong, seconds: float) -> AuditResult:
+    """Return the result of an audit of a fit."""
+    claim, audited = report.claim, _fit_and_users(mechanism)
+    is_inconclusive = report.verdict is Verdict.INCONCLUSIVE
+    counted = "" if is_inconclusive else f"{_COUNTED[report.verdict]}, in {VIEWS[report.view]}: "
+    return _result(
+        report,
+        report.witness,
+        report.explanation if is_inconclusive else counted + report.witness.explain(),
+        _MEANING[report.verdict],
+        document={
+            **report.to_dict(),
+            "epsilon_claimed": claim.epsilon,
+            "unit": claim.unit,
+            "delta": claim.delta,
+            "seconds": seconds,
+            "audited": audited,
+            "view": report.view,
+        },
+        audited=audited,
+        claim=claim.text,
+        found=_found(claim, report.epsilon_lower, report.confidence),
+        fits=f"{report.fits:,} in {seconds:.1f} s, seed {report.seed}",
+    )
 
 
-def fit_and_people(mechanism: DPRS | HideAmong) -> str:
-    """Describe the audited fit and the people it was run on."""
+def check_result(check: WitnessCheck) -> AuditResult:
+    """Return the result of a check of a witness."""
+    witness, claim, meaning = check.witness, check.witness.claim, _MEANING_OF_CHECK[check.verdict]
+    return _result(
+        check,
+        witness,
+        witness.explain(),
+        meaning,
+        document={
+            "verdict": str(check.verdict),
+            "explanation": meaning,
+            "claim": claim.to_dict(),
+            "epsilon_lower": check.epsilon_lower if math.isfinite(check.epsilon_lower) else None,
+            "epsilon_claimed": claim.epsilon,
+            "unit": claim.unit,
+            "delta": claim.delta,
+            "confidence": witness.confidence,
+            "samples": check.samples,
+            "seed": witness.seed,
+            "audited": check.audited,
+            **({"pair": witness.pair.to_dict()} if isinstance(witness, Witness) else {}),
+        },
+        checked=check.audited,
+        claim=claim.text,
+        found=_found(claim, check.epsilon_lower, witness.confidence),
+        samples=f"{check.samples:,} fresh samples, seed {witness.seed}",
+    )
+
+
+def _result(
+    audit: AuditReport | FitReport | WitnessCheck,
+    witness: Witness | FitWitness | None,
+    *parts: str,
+    document: dict[str, Any],
+    **labels: str,
+) -> AuditResult:
+    claim = audit.witness.claim if isinstance(audit, WitnessCheck) else audit.claim
+    title = f"{audit.verdict.upper()}: {claim.amount} is claimed"
+    if audit.verdict is Verdict.INCONCLUSIVE:
+        title += ", and could not be tested"
+    else:
+        title += f"; shown is {claim.shown(audit.epsilon_lower)}"
+    width = max(map(len, labels)) + 4
+    lines = "\n".join(
+        _filled(text, initial_indent=f"  {label:<{width}}", subsequent_indent=" " * (width + 2))
+        for label, text in labels.items()
+    )
+    # Tables have line breaks of their own.
+    texts = [title, lines, *(part if "\n" in part else _filled(part) for part in parts if part)]
+    return AuditResult(
+        verdict=audit.verdict,
+        # A witness may come from a stranger.
+        title=printable(title),
+        text=printable("\n\n".join(texts)),
+        document={**document, "witness": None if witness is None else json.loads(witness.to_json())},
+        witness=witness,
+    )
+
+
+def _filled(text: str, **indents: str) -> str:
+    return textwrap.fill(text, _WIDTH, break_on_hyphens=False, **indents)  # type: ignore[arg-type]
+
+
+def _found(claim: Claim, epsilon_lower: float, confidence: float) -> str:
+    stated = f"{confidence:.4g}" if confidence < 0.9995 else f"1 - {1 - confidence:.2g}"
+    return f"{claim.shown(epsilon_lower)}, at a confidence of {stated}"
+
+
+def _fit_and_users(mechanism: DPRS | HideAmong) -> str:
+    """Describe the audited fit and the users it was run on."""
     if isinstance(mechanism, HideAmong):
         return (
-            f"{describe_fit(fit_to_audit(mechanism))}, on made-up crowds with and without one person more: "
+            f"{describe_fit(fit_to_audit(mechanism))}, on synthetic users with and without one more: "
             f"{VIEWS['cells']} and {VIEWS['answers']}"
         )
     plan = mechanism.fit_plan
     rounds = f", rounds: {plan.rounds}" if plan.method == "pic" else ""
     return (
         f"the fit of dprs by {plan.method} (centres: {plan.centres}{rounds}; change with --set centres=N and "
-        "--set rounds=N), on "
-        f"{PEOPLE_PER_CENTRE * (plan.centres or 0)} made-up people with and without one more: "
+        f"--set rounds=N), on {PEOPLE_PER_CENTRE * (plan.centres or 0)} synthetic users with and without one more: "
         f"{VIEWS['answers']} and {VIEWS['centres']}"
     )
-
-
-def fit_text(report: FitReport, audited: str, seconds: float) -> str:
-    """Return the report on a fit as text."""
-    evidence = (
-        report.explanation
-        if report.verdict is Verdict.INCONCLUSIVE
-        else f"{_COUNTED[report.verdict]}, in {VIEWS[report.view]}: {report.witness.explain()}"
-    )
-    meaning = _NO_PROOF if report.verdict is Verdict.CONSISTENT else _MEANING[report.verdict]
-    lines = _labelled(
-        audited=audited,
-        claim=report.claim.text,
-        found=_found(report.claim, report.epsilon_lower, report.confidence),
-        fits=f"{report.fits:,} in {seconds:.1f} s, seed {report.seed}",
-    )
-    title = headline(report.verdict, report.claim, report.epsilon_lower)
-    return "\n\n".join([title, lines, _paragraph(evidence), _paragraph(meaning)])
-
-
-def fit_document(report: FitReport, audited: str, seconds: float) -> dict[str, Any]:
-    """Return the report on a fit as a JSON document."""
-    claim = report.claim
-    return {
-        **report.to_dict(),
-        "epsilon_claimed": claim.epsilon,
-        "unit": claim.unit,
-        "delta": claim.delta,
-        "seconds": seconds,
-        "audited": audited,
-        "view": report.view,
-        "witness": json.loads(report.witness.to_json()),
-    }
-
-
-def check_text(check: WitnessCheck) -> str:
-    """Return the result of a check as text, without control characters: the witness is not trusted."""
-    witness, claim = check.witness, check.witness.claim
-    lines = _labelled(
-        checked=check.audited,
-        claim=claim.text,
-        found=_found(claim, check.epsilon_lower, witness.confidence),
-        samples=f"{check.samples:,} fresh samples, seed {witness.seed}",
-    )
-    title = headline(check.verdict, claim, check.epsilon_lower)
-    parts = [title, lines, _paragraph(witness.explain()), _paragraph(_SHOWN[check.verdict])]
-    return printable("\n\n".join(parts))
-
-
-def check_document(check: WitnessCheck) -> dict[str, Any]:
-    """Return the result of a check as a JSON document."""
-    witness, claim = check.witness, check.witness.claim
-    return {
-        "verdict": str(check.verdict),
-        "explanation": _SHOWN[check.verdict],
-        "claim": claim.to_dict(),
-        "epsilon_lower": check.epsilon_lower if math.isfinite(check.epsilon_lower) else None,
-        "epsilon_claimed": claim.epsilon,
-        "unit": claim.unit,
-        "delta": claim.delta,
-        "confidence": witness.confidence,
-        "samples": check.samples,
-        "seed": witness.seed,
-        "audited": check.audited,
-        **({"pair": witness.pair.to_dict()} if isinstance(witness, Witness) else {}),
-        "witness": json.loads(witness.to_json()),
-    }
-
-
-def _found(claim: Claim, epsilon_lower: float, confidence: float) -> str:
-    return f"{claim.shown(epsilon_lower)}, at a confidence of {_confidence_text(confidence)}"
-
-
-def _labelled(**lines: str) -> str:
-    """Return one labelled line per keyword."""
-    width = max(map(len, lines)) + 4
-    return "\n".join(
-        textwrap.fill(
-            text,
-            _WIDTH,
-            initial_indent=f"  {label:<{width}}",
-            subsequent_indent=" " * (width + 2),
-            break_on_hyphens=False,
-        )
-        for label, text in lines.items()
-    )
-
-
-def _paragraph(text: str) -> str:
-    """Return text in lines of readable length."""
-    return textwrap.fill(text, _WIDTH, break_on_hyphens=False)
-
-
-def _confidence_text(confidence: float) -> str:
-    """Return a confidence as a number, or as 1 minus its error rate if that is small."""
-    return f"{confidence:.4g}" if confidence < 0.9995 else f"1 - {1 - confidence:.2g}"
 
 
 def _pairs_table(report: AuditReport) -> str:
@@ -206,8 +202,8 @@ def _pairs_table(report: AuditReport) -> str:
     explored = [summary for summary in report.pairs if summary.estimated_loss is not None]
     if not explored:
         return ""
-    chosen = report.witness.pair if report.witness else None
-    explored.sort(key=lambda summary: (summary.pair is not chosen, -_share(summary)))
+    counted = report.witness.pair if report.witness else None
+    explored.sort(key=lambda summary: (summary.pair is not counted, -_share(summary)))
     by_steps = report.claim.notion is Notion.ELASTIC
     rows = [
         [
@@ -215,32 +211,23 @@ def _pairs_table(report: AuditReport) -> str:
             *([f"{summary.pair.steps:.3g}"] if by_steps and summary.pair.steps is not None else []),
             f"{summary.claimed_loss or 0.0:.3g}",
             f"{summary.estimated_loss or 0.0:.3g}",
-            summary.pair.kind + (" (counted)" if summary.pair is chosen else ""),
+            summary.pair.kind + (" (counted)" if summary.pair is counted else ""),
         ]
         for summary in explored[:_MOST_ROWS]
     ]
-    not_covered = sum(summary.claimed_loss is None for summary in report.pairs)
-    not_reached = len(report.pairs) - len(explored) - not_covered
-    left_out = [
-        f"{number:,} {reason}"
-        for number, reason in (
-            (len(explored) - len(rows), "were also examined"),
-            (not_reached, "would need more samples"),
-            (not_covered, "are not covered by the claim"),
-        )
-        if number
-    ]
-    title = "Pairs of locations examined, to choose the one to count (estimates, not bounds):"
-    after = f"\nOf the other pairs, {', '.join(left_out)}; all are in --json." if left_out else ""
+    title = (
+        f"{len(rows)} of {len(report.pairs):,} pairs of locations examined to choose the one to count (estimates, not "
+        "bounds; all are in --json):"
+    )
     headings = ["apart", *(["steps"] if by_steps else []), "claimed loss", "estimated loss", "where"]
-    return f"{title}\n{text_table(headings, rows)}{after}"
+    return f"{title}\n{text_table(headings, rows)}"
 
 
 def _share(summary: PairSummary) -> float:
     return (summary.estimated_loss or 0.0) / max(summary.claimed_loss or 0.0, 1e-300)
 
 
-def _length(metres: float) -> str:
-    if not math.isfinite(metres):
+def _length(meters: float) -> str:
+    if not math.isfinite(meters):
         return "-"
-    return f"{metres:,.0f} m" if metres < 10_000 else f"{metres / 1000:,.1f} km"
+    return f"{meters:,.0f} m" if meters < 10_000 else f"{meters / 1000:,.1f} km"

@@ -35,7 +35,8 @@ from nearveil.evaluation.attack_experiment import LEAST_TAU_M, AttackProtocol
 from nearveil.io.atomic import check_output
 from nearveil.io.datasets import Dataset, DatasetName
 from nearveil.io.people import ReadOptions
-from nearveil.report.tables import attack_document, table_notes, text_table, with_paper
+from nearveil.report.tables import attack_document, table_notes, with_paper
+from nearveil.report.text_table import text_table
 
 _RUNS, _INSTANCES = 5, 50
 

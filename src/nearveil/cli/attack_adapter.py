@@ -14,7 +14,7 @@ from nearveil.cli._output import progress_bar, say, say_json
 from nearveil.client.adapter import Adapter, attack_adapter
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack import AttackOutcome
-from nearveil.report.tables import text_table
+from nearveil.report.text_table import text_table
 
 
 def attack_with_adapter(

@@ -18,7 +18,8 @@ from nearveil.evaluation.campaign import (
     campaign_notes,
 )
 from nearveil.io.atomic import replacing
-from nearveil.report.tables import best_attacker_text, text_table
+from nearveil.report.tables import best_attacker_text
+from nearveil.report.text_table import text_table
 
 
 def run_campaigns(

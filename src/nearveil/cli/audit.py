@@ -2,54 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import wraps
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
 
 import click
 
-from nearveil.audit.auditor import (
-    DEFAULT_CONFIDENCE,
-    DEFAULT_EXTERNAL_SAMPLES,
-    DEFAULT_SAMPLES,
-    Verdict,
-)
+from nearveil.audit.auditor import DEFAULT_CONFIDENCE, DEFAULT_EXTERNAL_SAMPLES, DEFAULT_SAMPLES, Verdict
 from nearveil.audit.auditor import audit as run_audit
-from nearveil.audit.check import check_witness, printable, read_witness
+from nearveil.audit.check import check_witness, read_witness
 from nearveil.audit.claims import CLAIM_FORMS, Claim, claim_from_json, is_claim_text
-from nearveil.audit.external import (
-    DEFAULT_TIMEOUT_S,
-    CommandSubject,
-    ExternalSubject,
-    ModuleSubject,
-    closed_after,
-)
+from nearveil.audit.external import DEFAULT_TIMEOUT_S, CommandSubject, ModuleSubject, closed_after
 from nearveil.audit.fit import DEFAULT_FITS, audit_fit
 from nearveil.audit.fit_witness import FitWitness
 from nearveil.audit.subjects import Place, Subject, describe_mechanism, own_subject
 from nearveil.audit.witness import Witness
-from nearveil.cli._audit_text import (
-    check_document,
-    check_text,
-    fit_and_people,
-    fit_document,
-    fit_text,
-    headline,
-    report_document,
-    report_text,
-)
+from nearveil.cli._audit_text import AuditResult, check_result, fit_result, release_result
 from nearveil.cli._command import command, option
 from nearveil.cli._mechanism import MechanismChoice, flag_of, mechanism_options
 from nearveil.cli._options import FILE, chosen_region, force_option, json_option, region_option
-from nearveil.cli._output import complain, note, progress_bar, say, say_json, warn
+from nearveil.cli._output import note, progress_bar, say, say_json, warn
 from nearveil.cli.populations import fitted_on_made_up_people
-from nearveil.errors import DataError, NearveilError, UsageError, require_package
+from nearveil.errors import DataError, UsageError, require_package
 from nearveil.io.atomic import check_output, read_text, replacing
 from nearveil.io.synthetic import PEOPLE, SEED
 from nearveil.mechanisms.base import Mechanism
@@ -59,85 +34,14 @@ from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.region import Region
 
-_LEAST_CONFIDENCE, _MOST_CONFIDENCE = 0.95, 1 - 1e-9
-# Few centres, so that one person has a visible effect; one round, so that thousands of fits take seconds.
-_FIT_CENTRES, _FIT_ROUNDS = "2", 1
-
-
-# Exit codes: one for each verdict, and others for everything else.
-
-
 EXIT_CODES = {Verdict.CONSISTENT: 0, Verdict.VIOLATED: 1, Verdict.INCONCLUSIVE: 3}
-WRONG_USAGE = 2
-FAILED = 4
-
-
-def exit_with(verdict: Verdict) -> NoReturn:
-    """Exit with the verdict's exit code, after everything is printed."""
-    # An error of printing must occur here, and not at exit, when the exit code can no longer change.
-    if sys.stdout is not None:
-        sys.stdout.flush()
-    raise click.exceptions.Exit(EXIT_CODES[verdict])
-
-
-def only_verdicts(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a command exit with a code that is not a verdict, unless it calls `exit_with`."""
-
-    @wraps(command)
-    def run(**options: Any) -> None:
-        raise click.exceptions.Exit(_exit_code(lambda: command(**options)))
-
-    return run
-
-
-def _exit_code(work: Callable[[], None]) -> int:
-    try:
-        work()
-    except click.exceptions.Exit as verdict:
-        return verdict.exit_code
-    except UsageError as error:
-        return _complained(str(error), WRONG_USAGE)
-    except NearveilError as error:
-        return _complained(str(error))
-    except BrokenPipeError:
-        # The reader of the output has closed it.
-        _discard_output(sys.stdout)
-        return FAILED
-    except OSError as error:
-        _discard_output(sys.stdout)
-        return _complained(f"the audit failed: {error.strerror or 'the system refused'}; there is no verdict")
-    except MemoryError:
-        return _complained("not enough memory for this audit; use fewer --samples")
-    except (Exception, SystemExit) as error:
-        if os.environ.get("NEARVEIL_DEBUG"):
-            traceback.print_exc()
-        name = type(error).__name__
-        return _complained(f"the audit failed ({name}); set NEARVEIL_DEBUG=1 to see where, and please report it")
-    return _complained("the audit ended without a verdict; please report it")
-
-
-def _complained(text: str, code: int = FAILED) -> int:
-    try:
-        complain(text)
-    except OSError:
-        # Nothing can be printed; the exit code remains.
-        _discard_output(sys.stderr)
-    return code
-
-
-def _discard_output(stream: TextIO) -> None:
-    """Discard unprinted output: Python would try again at exit, and replace the exit code."""
-    try:
-        stream.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
+# Few centres, so that one user has a visible effect; one round, so that thousands of fits take seconds.
+_FIT_CENTRES, _FIT_ROUNDS = "2", 1
 
 _AUDIT, _YOURS, _OUTPUT = "Audit", "Your own function or program", "Output"
 
 
 @command()
-@only_verdicts
 @option(
     "--claim",
     metavar="own|paper|FILE|TEXT",
@@ -164,7 +68,7 @@ _AUDIT, _YOURS, _OUTPUT = "Audit", "Your own function or program", "Output"
 )
 @option(
     "--confidence",
-    type=float,
+    type=click.FloatRange(0.95, 1 - 1e-9),
     default=DEFAULT_CONFIDENCE,
     help="Confidence of the verdict: a true claim is called violated with probability at most 1 minus this.",
     heading=_AUDIT,
@@ -182,7 +86,7 @@ _AUDIT, _YOURS, _OUTPUT = "Audit", "Your own function or program", "Output"
     multiple=True,
     metavar="LAT,LON",
     help="Also try pairs around this location, and do not search the region; may be repeated. It is written to the "
-    "witness: use a made-up location.",
+    "witness: use an invented location.",
     heading=_AUDIT,
 )
 @option(
@@ -243,54 +147,113 @@ def audit(
     picture: Path | None,
     json: bool,
     force: bool,
-) -> None:
+) -> int:
     """Test the privacy claim of a mechanism: search for two locations between which it loses more.
 
-    Without --intervals, dprs uses the intervals of a made-up city, and hide-among its cells without --cells. Exit
+    Without --intervals, dprs uses the intervals of a synthetic city, and hide-among its cells without --cells. Exit
     codes: 0 consistent (no violation found, which is not a proof), 1 violated, 2 wrong usage, 3 inconclusive, 4 failure
     without a verdict.
     """
-    if not _LEAST_CONFIDENCE <= confidence <= _MOST_CONFIDENCE:
-        raise UsageError("--confidence must be between 0.95 and 1 - 1e-9")
-    files = _OutputFiles(witness=witness, picture=picture, force=force)
-    external = _External(function, program, timeout)
-    effort = _Effort(samples=samples, confidence=confidence, seed=seed, as_json=json)
+    if stage == "fit" and (picture is not None or place):
+        raise UsageError("--picture and --place are for --stage release: a fit has no two locations; leave them out")
+    _check_outputs(witness, picture, force=force)
+    run = _Run(mechanism, function, program, timeout, samples, confidence, seed)
     if check is not None:
         # An elastic claim about somebody else's mechanism counts steps between cells. The witness only names them.
-        others = mechanism.parameters.keys() - ({"cells"} if external.is_given else set())
+        others = mechanism.parameters.keys() - ({"cells"} if run.is_external else set())
         if others or region is not None or claim is not None or place or stage != "release":
             raise UsageError(
                 "--check reads mechanism, region, claim and locations from the witness; leave these options out"
             )
-        exit_with(_check(check, external, mechanism, effort, files))
-    if place and stage == "fit":
-        raise UsageError("--place is for --stage release, because a fit uses all locations; leave it out")
-    box = chosen_region(region, mechanism.learned)
-    external.refuse_options_of_ours(mechanism)
-    if stage == "fit":
-        exit_with(_audit_fit(mechanism, box, claim, external, effort, files))
-    exit_with(_audit_release(mechanism, box, claim, _read_places(place, box), external, effort, files))
-
-
-def _audit_release(
-    chosen: MechanismChoice, box: Region, text: str | None, places: tuple[Place, ...], external: _External,
-    effort: _Effort, files: _OutputFiles,
-) -> Verdict:  # fmt: skip
-    claim = _read_claim(text)
-    if external.is_given:
-        subject: Subject = external.subject(box)
-        intervals, cells = chosen.intervals, chosen.cells
-        audited = f"{external.function or external.program} in {box}"
-        samples = effort.samples or DEFAULT_EXTERNAL_SAMPLES
+        found = run.check(check, has_picture=picture is not None)
     else:
-        built = chosen.build(box)
-        mechanism = fitted_on_made_up_people(built)
-        subject, audited = own_subject(mechanism), _describe(mechanism, text, made_up=built.is_to_be_fitted)
-        intervals = mechanism.current_intervals if isinstance(mechanism, DPRS) else None
-        cells = mechanism.current_cells if isinstance(mechanism, HideAmong) else None
-        samples = effort.samples or DEFAULT_SAMPLES
-    with closed_after(subject):
-        with progress_bar("auditing", samples) as advance:
+        # Intervals and cells tell where to search, also in an external mechanism.
+        ours = [*["mechanism"] * (mechanism.name is not None), *mechanism.parameters.keys() - {"intervals", "cells"}]
+        if run.is_external and ours:
+            raise UsageError(f"{flag_of(ours[0])} cannot be used with --callable or --command; leave it out")
+        box = chosen_region(region, mechanism.learned)
+        if stage == "fit":
+            found = run.audit_fit(box, _read_claim(claim))
+        else:
+            found = run.audit_release(box, _read_claim(claim), _read_places(place, box))
+    result = found.result
+    if json:
+        say_json(result.document)
+    else:
+        say(result.text)
+    # Last, so that the verdict is printed even if a file cannot be written.
+    found.write(witness, picture, force=force)
+    return EXIT_CODES[result.verdict]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Found:
+    """A result, and what a picture of it is drawn from."""
+
+    result: AuditResult
+    subject: Subject | None = None
+    intervals: Intervals | None = None
+    cells: Cells | None = None
+
+    def write(self, path: Path | None, picture: Path | None, *, force: bool) -> None:
+        witness, subject = self.result.witness, self.subject
+        if witness is None and (path is not None or picture is not None):
+            warn("nothing was counted, so there is no witness to write or draw")
+        elif witness is not None and path is not None:
+            with replacing(path, force=force) as partial:
+                partial.write_text(witness.to_json(), encoding="utf-8")
+        if picture is not None and isinstance(witness, Witness) and subject is not None:
+            from nearveil.report.audit_picture import draw_audit  # noqa: PLC0415
+
+            with replacing(picture, force=force) as partial, closed_after(subject):
+                draw_audit(
+                    witness, subject, partial, title=self.result.title, intervals=self.intervals, cells=self.cells
+                )
+            note(f"Picture written to {picture}.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What to audit, and with how many samples."""
+
+    chosen: MechanismChoice
+    function: str | None
+    program: str | None
+    timeout_s: float | None
+    samples: int | None
+    confidence: float
+    seed: int | None
+
+    def __post_init__(self) -> None:
+        if self.function is not None and self.program is not None:
+            raise UsageError("--callable and --command both name what to audit; give one of them")
+        if self.timeout_s is not None and not self.is_external:
+            raise UsageError("--timeout is for --callable and --command; leave it out")
+
+    @property
+    def limit_s(self) -> float:
+        return DEFAULT_TIMEOUT_S if self.timeout_s is None else self.timeout_s
+
+    @property
+    def is_external(self) -> bool:
+        return self.function is not None or self.program is not None
+
+    def audit_release(self, box: Region, claim: Claim | str | None, places: tuple[Place, ...]) -> _Found:
+        subject: Subject
+        if self.is_external:
+            audited, samples = f"{self.function or self.program} in {box}", self.samples or DEFAULT_EXTERNAL_SAMPLES
+            intervals, cells = self.chosen.intervals, self.chosen.cells
+            if self.function is not None:
+                subject = ModuleSubject(self.function, box, self.limit_s)
+            else:
+                subject = CommandSubject(self.program or "", box, self.limit_s)
+        else:
+            built = self.chosen.build(box)
+            mechanism, samples = fitted_on_made_up_people(built), self.samples or DEFAULT_SAMPLES
+            subject, audited = own_subject(mechanism), _describe(mechanism, claim, synthetic=built.is_to_be_fitted)
+            intervals = mechanism.current_intervals if isinstance(mechanism, DPRS) else None
+            cells = mechanism.current_cells if isinstance(mechanism, HideAmong) else None
+        with closed_after(subject), progress_bar("auditing", samples) as advance:
             report = run_audit(
                 subject,
                 claim,
@@ -298,127 +261,56 @@ def _audit_release(
                 intervals=intervals,
                 cells=cells,
                 samples=samples,
-                confidence=effort.confidence,
-                seed=effort.seed,
+                confidence=self.confidence,
+                seed=self.seed,
                 progress=advance,
             )
-        if effort.as_json:
-            say_json(report_document(report, audited))
-        else:
-            say(report_text(report, audited))
-            if files.picture is None and report.witness is not None:
-                say("To draw it: --picture audit.png")
-        # Last, so that the verdict is printed even if a file cannot be written.
-        files.write_witness(None if report.witness is None else report.witness.to_json())
-        title = headline(report.verdict, report.claim, report.epsilon_lower)
-        files.draw(report.witness, subject, title, intervals=intervals, cells=cells)
-    return report.verdict
+        return _Found(result=release_result(report, audited), subject=subject, intervals=intervals, cells=cells)
 
+    def audit_fit(self, box: Region, claim: Claim | str | None) -> _Found:
+        started, mechanism, fits = time.monotonic(), self._fit_to_audit(box), self.samples or DEFAULT_FITS
+        with progress_bar("fitting", fits) as advance:
+            report = audit_fit(
+                mechanism, claim, fits=fits, confidence=self.confidence, seed=self.seed, progress=advance
+            )
+        return _Found(result=fit_result(report, mechanism, time.monotonic() - started))
 
-def _audit_fit(
-    chosen: MechanismChoice,
-    box: Region,
-    text: str | None,
-    external: _External,
-    effort: _Effort,
-    files: _OutputFiles,
-) -> Verdict:
-    started = time.monotonic()
-    if files.picture is not None:
-        raise UsageError("--picture is for --stage release, because a fit has no two locations; leave it out")
-    mechanism = _fit_to_audit(chosen, box, external)
-    claim = _read_claim(text)
-    fits = effort.samples or DEFAULT_FITS
-    with progress_bar("fitting", fits) as advance:
-        report = audit_fit(
-            mechanism, claim, fits=fits, confidence=effort.confidence, seed=effort.seed, progress=advance
+    def check(self, path: Path, *, has_picture: bool) -> _Found:
+        witness = read_witness(path)
+        if has_picture and isinstance(witness, FitWitness):
+            raise UsageError("--picture cannot draw this witness, which is about a fit; leave it out")
+        check = check_witness(
+            witness,
+            mechanism=self.chosen.name,
+            function=self.function,
+            command=self.program,
+            cells=self.chosen.cells,
+            timeout_s=self.limit_s,
+            samples=self.samples,
+            confidence=self.confidence,
+            seed=self.seed,
+            progress=progress_bar,
         )
-    audited, seconds = fit_and_people(mechanism), time.monotonic() - started
-    if effort.as_json:
-        say_json(fit_document(report, audited, seconds))
-    else:
-        say(fit_text(report, audited, seconds))
-    files.write_witness(report.witness.to_json())
-    return report.verdict
+        return _Found(result=check_result(check), subject=check.subject, intervals=check.intervals, cells=check.cells)
 
-
-def _check(path: Path, external: _External, chosen: MechanismChoice, effort: _Effort, files: _OutputFiles) -> Verdict:
-    witness = read_witness(path)
-    if files.picture is not None and isinstance(witness, FitWitness):
-        raise UsageError("--picture cannot draw this witness, which is about a fit; leave it out")
-    check = check_witness(
-        witness,
-        mechanism=chosen.name,
-        function=external.function,
-        command=external.program,
-        cells=chosen.cells,
-        timeout_s=external.limit_s,
-        samples=effort.samples,
-        confidence=effort.confidence,
-        seed=effort.seed,
-        progress=progress_bar,
-    )
-    if effort.as_json:
-        say_json(check_document(check))
-    else:
-        say(check_text(check))
-    files.write_witness(check.witness.to_json())
-    if isinstance(check.witness, Witness) and check.subject is not None:
-        title = printable(headline(check.verdict, check.witness.claim, check.epsilon_lower))
-        with closed_after(check.subject):
-            files.draw(check.witness, check.subject, title, intervals=check.intervals, cells=check.cells)
-    return check.verdict
-
-
-# Groups of options.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Effort:
-    """Number of samples, confidence, seed and output format."""
-
-    samples: int | None
-    confidence: float
-    seed: int | None
-    as_json: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _External:
-    """The options --callable, --command and --timeout."""
-
-    function: str | None
-    program: str | None
-    timeout_s: float | None
-
-    def __post_init__(self) -> None:
-        if self.function is not None and self.program is not None:
-            raise UsageError("--callable and --command both name what to audit; give one of them")
-        if not self.is_given and self.timeout_s is not None:
-            raise UsageError("--timeout is for --callable and --command; leave it out")
-
-    @property
-    def is_given(self) -> bool:
-        """Whether a function or a command is given."""
-        return self.function is not None or self.program is not None
-
-    @property
-    def limit_s(self) -> float:
-        """Time limit of one call, in seconds."""
-        return DEFAULT_TIMEOUT_S if self.timeout_s is None else self.timeout_s
-
-    def refuse_options_of_ours(self, chosen: MechanismChoice) -> None:
-        """Refuse the parameters of Nearveil's own mechanisms."""
-        # Intervals and cells tell where to search, also in an external mechanism.
-        ours = ["mechanism"] * (chosen.name is not None) + [*chosen.parameters.keys() - {"intervals", "cells"}]
-        if self.is_given and ours:
-            raise UsageError(f"{flag_of(ours[0])} cannot be used with --callable or --command; leave it out")
-
-    def subject(self, region: Region) -> ExternalSubject:
-        """Return the function or the command as a subject of the audit."""
-        if self.function is not None:
-            return ModuleSubject(self.function, region, self.limit_s)
-        return CommandSubject(self.program or "", region, self.limit_s)
+    def _fit_to_audit(self, box: Region) -> DPRS | HideAmong:
+        chosen = self.chosen
+        if self.is_external or chosen.name not in (None, "dprs", "hide-among"):
+            raise UsageError(
+                "--stage fit is for dprs and hide-among only, because other mechanisms have no fit; leave it out"
+            )
+        if chosen.intervals is not None:
+            raise UsageError("the --intervals file is already fitted; leave it out to audit the fit")
+        if "least_radius_m" in chosen.settings:
+            raise UsageError("least_radius_m is applied after the fit and cannot change the verdict; leave it out")
+        if chosen.chosen != "hide-among":
+            chosen = replace(chosen, name="dprs", settings={"centres": _FIT_CENTRES, **chosen.settings})
+        mechanism = chosen.build(box)
+        if isinstance(mechanism, DPRS) and mechanism.fit_plan.method == "pic" and "rounds" not in chosen.settings:
+            return mechanism.with_params(rounds=_FIT_ROUNDS)
+        if not isinstance(mechanism, DPRS | HideAmong):
+            raise TypeError(type(mechanism))
+        return mechanism
 
 
 def _read_claim(text: str | None) -> Claim | str | None:
@@ -446,10 +338,10 @@ def _read_places(texts: Iterable[str], region: Region) -> tuple[Place, ...]:
     return tuple(places)
 
 
-def _describe(mechanism: Mechanism, claim: str | None, *, made_up: bool) -> str:
+def _describe(mechanism: Mechanism, claim: Claim | str | None, *, synthetic: bool) -> str:
     text, learns = describe_mechanism(mechanism), mechanism.learns
-    if made_up:
-        text += f", on {learns} of a made-up city ({PEOPLE:,} people, seed {SEED}; use others with --{learns})"
+    if synthetic:
+        text += f", on {learns} of a synthetic city ({PEOPLE:,} users, seed {SEED}; use others with --{learns})"
     elif learns is not None:
         text += f", on the given {learns}"
     if mechanism.remaps:
@@ -459,68 +351,13 @@ def _describe(mechanism: Mechanism, claim: str | None, *, made_up: bool) -> str:
     return text
 
 
-def _fit_to_audit(chosen: MechanismChoice, box: Region, external: _External) -> DPRS | HideAmong:
-    if external.is_given or chosen.name not in (None, "dprs", "hide-among"):
-        raise UsageError(
-            "--stage fit is for dprs and hide-among only, because other mechanisms have no fit; leave it out"
-        )
-    if chosen.chosen == "hide-among":
-        built = chosen.build(box)
-        if not isinstance(built, HideAmong):
-            raise TypeError("the options of hide-among did not give a HideAmong")
-        return built
-    if chosen.intervals is not None:
-        raise UsageError("the --intervals file is already fitted; leave it out to audit the fit")
-    if "least_radius_m" in chosen.settings:
-        raise UsageError("least_radius_m is applied after the fit and cannot change the verdict; leave it out")
-    mechanism = replace(chosen, name="dprs", settings={"centres": _FIT_CENTRES, **chosen.settings}).build(box)
-    if not isinstance(mechanism, DPRS):
-        raise TypeError("the options of dprs did not give a DPRS")
-    if mechanism.fit_plan.method == "pic" and "rounds" not in chosen.settings:
-        return mechanism.with_params(rounds=_FIT_ROUNDS)
-    return mechanism
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OutputFiles:
-    """The files to write."""
-
-    witness: Path | None
-    picture: Path | None
-    force: bool
-
-    def __post_init__(self) -> None:
-        if self.witness is not None and self.witness.suffix.lower() != ".json":
-            raise UsageError("--witness writes JSON; name a file that ends in .json")
-        if self.picture is not None and self.picture.suffix.lower() != ".png":
-            raise UsageError("--picture draws a PNG picture; name a file that ends in .png")
-        if self.picture is not None:
-            require_package("matplotlib", "the picture of an audit")
-        for path in (self.witness, self.picture):
-            if path is not None:
-                check_output(path, force=self.force)
-
-    def write_witness(self, text: str | None) -> None:
-        """Write the witness if there is one and --witness is given."""
-        if self.witness is None:
-            return
-        if text is None:
-            warn(f"nothing was counted, so there is no witness to write to {self.witness}")
-            return
-        with replacing(self.witness, force=self.force) as partial:
-            partial.write_text(text, encoding="utf-8")
-
-    def draw(
-        self, witness: Witness | None, subject: Subject, title: str, *, intervals: Intervals | None, cells: Cells | None
-    ) -> None:
-        """Draw the picture if there is a witness and --picture is given."""
-        if self.picture is None:
-            return
-        if witness is None:
-            warn(f"nothing was counted, so there is nothing to draw in {self.picture}")
-            return
-        from nearveil.report.audit_picture import draw_audit  # noqa: PLC0415
-
-        with replacing(self.picture, force=self.force) as partial:
-            draw_audit(witness, subject, partial, title=title, intervals=intervals, cells=cells)
-        note(f"Picture written to {self.picture}.")
+def _check_outputs(witness: Path | None, picture: Path | None, *, force: bool) -> None:
+    if witness is not None and witness.suffix.lower() != ".json":
+        raise UsageError("--witness writes JSON; name a file that ends in .json")
+    if picture is not None and picture.suffix.lower() != ".png":
+        raise UsageError("--picture draws a PNG picture; name a file that ends in .png")
+    if picture is not None:
+        require_package("matplotlib", "the picture of an audit")
+    for path in (witness, picture):
+        if path is not None:
+            check_output(path, force=force)

@@ -17,7 +17,7 @@ from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.experiments.table2 import DatasetStatistics, describe_dataset
 from nearveil.io.datasets import SNAP_FILES, SNAP_URL, Dataset, DatasetName, cache_folder, find_check_ins, load_dataset
 from nearveil.io.download import ByteProgress, Fetched, fetch_snap
-from nearveil.report.tables import text_table
+from nearveil.report.text_table import text_table
 
 _GENERATED = (DatasetName.GAUSSIAN, DatasetName.BETA)
 _CHECK_INS = (DatasetName.BRIGHTKITE, DatasetName.GOWALLA)

@@ -24,12 +24,11 @@ from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtoc
 from nearveil.evaluation.attack_trials import AttackSetup, Instance, Trial, run_trials, set_up_attacks
 from nearveil.evaluation.best_attacker import BestAttacker, measure_best_attacker
 from nearveil.evaluation.utility import (
-    Displacement,
     QueryProtocol,
     Utility,
     draw_queries,
+    ground_distance_m,
     measure_utility,
-    summarise_displacement,
 )
 from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset
@@ -42,7 +41,7 @@ from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace
 from nearveil.region import named_region
 from nearveil.report.attack_scene import length
 from nearveil.report.land import land_in
-from nearveil.report.tables import text_table
+from nearveil.report.text_table import text_table
 from nearveil.types import FloatArray, Progress
 
 INSTANCES = 40
@@ -148,9 +147,9 @@ class DemoService:
         return self.experiment.published(0).served
 
     @property
-    def moved(self) -> Displacement:
-        """Distances between the true locations and those of the service."""
-        return summarise_displacement(self.experiment.dataset.places, self.served)
+    def moved_m(self) -> float:
+        """Mean distance between the true locations and those of the service."""
+        return float(ground_distance_m(self.experiment.dataset.places, self.served).mean())
 
     @property
     def most_found(self) -> str:
@@ -331,7 +330,7 @@ def second_finding(outcome: AttackOutcome, service: DemoService) -> str:
 def side_by_side(city: City, utilities: list[list[Utility]]) -> str:
     """Return the table of the three services."""
     cells = [
-        ["mean distance moved", *(f"{service.moved.mean_m:,.0f} m" for service in city.services)],
+        ["mean distance moved", *(f"{service.moved_m:,.0f} m" for service in city.services)],
         [f"found within {city.protocol.tau_m:g} m, and mean error", "", "", ""],
         *(_attack_cells(number, city) for number in range(len(city.open.rows))),
         ["  best guess from one published location", *(_best_cell(service) for service in city.services)],

@@ -6,13 +6,14 @@ import gc
 import os
 import signal
 import sys
+import traceback
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import click
 
 from nearveil.cli._output import complain
-from nearveil.errors import EXTRA_OF, NearveilError, missing_package
+from nearveil.errors import EXTRA_OF, NearveilError, UsageError, missing_package
 
 _HELP = """Audit and protect "people nearby" services.
 
@@ -99,42 +100,65 @@ def main() -> None:
     # A signal must raise, so that partial files are removed.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
-    failed = _FAILED_AUDIT if sys.argv[1:2] == ["audit"] else _FAILED
+    is_audit = sys.argv[1:2] == ["audit"]
+    failed = _FAILED_AUDIT if is_audit else _FAILED
     try:
         code: Any = nearveil.main(prog_name="nearveil", standalone_mode=False)
+        if sys.stdout is not None:
+            # An error of printing must occur here, and not at exit, when the exit code can no longer change.
+            sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message())
         sys.exit(error.exit_code)
-    except click.ClickException as error:
-        path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "nearveil"
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "nearveil"
         _exit(f"{error.format_message()}\nSee '{path} --help'.", error.exit_code)
     except NearveilError as error:
-        _exit(str(error), error.exit_code)
+        _exit(str(error), failed if is_audit and not isinstance(error, UsageError) else error.exit_code)
     except ModuleNotFoundError as error:
         _exit_without_package(error, failed)
     except _StoppedError:
         _exit("stopped; no file was left half written", 130)
     except BrokenPipeError:
         # The reader of the output has closed it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(sys.stdout)
         sys.exit(failed)
     except MemoryError:
-        _exit("not enough memory for this file; split it, and protect the pieces with one intervals file", failed)
+        _exit("not enough memory; use a smaller file, or fewer samples", failed)
+    except SystemExit as error:
+        if not is_audit:
+            raise
+        _exit_after_bug(error, failed)
     except Exception as error:
         _exit_after_bug(error, failed)
-    sys.exit(code if isinstance(code, int) else 0)
+    # Without a verdict, an audit has failed.
+    sys.exit(code if isinstance(code, int) else failed if is_audit else 0)
 
 
 def _exit(text: str, code: int) -> NoReturn:
-    complain(text)
+    try:
+        complain(text)
+    except OSError:
+        _discard(sys.stderr)
+    _discard(sys.stdout)
     sys.exit(code)
 
 
-def _exit_after_bug(error: Exception, code: int) -> NoReturn:
+def _discard(stream: TextIO | None) -> None:
+    """Discard output that cannot be printed: Python would try again at exit, and replace the exit code."""
+    if stream is None:
+        return
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _exit_after_bug(error: BaseException, code: int) -> NoReturn:
     """Say that there is a bug, without a traceback, which could show true locations."""
     if os.environ.get("NEARVEIL_DEBUG"):
-        raise error
-    name = type(error).__name__
+        traceback.print_exception(error)
+    name = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
     _exit(f"Nearveil failed ({name}); set NEARVEIL_DEBUG=1 to see where, and please report it", code)
 
 

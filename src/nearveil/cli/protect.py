@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,10 +29,7 @@ from nearveil.cli._output import FULL_CARD, note, progress_bar, say, say_json, w
 from nearveil.errors import UsageError
 from nearveil.io.input_file import is_standard
 from nearveil.io.people import ReadOptions
-from nearveil.release.protect import ProtectResult, file_metadata, protect_file
-
-# The mean of fewer rows would reveal too much of each row.
-_FEWEST_FOR_A_MEAN = 1000
+from nearveil.release.protect import ProtectResult, protect_file
 
 
 @command()
@@ -75,7 +71,6 @@ def protect(
     force: bool,
 ) -> None:
     """Write a copy of INPUT with noisy locations, and print what is guaranteed."""
-    started = time.perf_counter()
     if json and is_standard(output):
         raise UsageError("--json and OUTPUT - both go to standard output; name a file for OUTPUT")
     other_inputs = {"the --ledger": ledger, **mechanism.input_files, "the --region file": region}
@@ -98,12 +93,11 @@ def protect(
     if json:
         say_json(result.to_dict())
         return
-    seconds = time.perf_counter() - started
     if is_standard(output):
         # The file itself is there.
-        note(_as_text(result, "standard output", seconds))
+        note(_as_text(result, "on standard output"))
     else:
-        say(_as_text(result, output, seconds))
+        say(_as_text(result, f"in {output}"))
 
 
 _HOW_MANY_ARE_FOUND = (
@@ -114,17 +108,14 @@ _HOW_MANY_ARE_FOUND = (
 )
 
 
-def _as_text(result: ProtectResult, output: str, seconds: float) -> str:
-    """Return the text of a release: the number of rows, the file, and the card."""
-    metadata = file_metadata(result.mechanism)
-    how = metadata["mechanism"] + (f", release {metadata['release']}" if metadata["release"] else "")
-    rows = f"{result.rows:,} row" + ("" if result.rows == 1 else "s")
-    lines = [f"{rows} written to {output} in {seconds:.1f} s ({how})."]
-    moved = result.true_figures.displacement
-    if moved and result.rows >= _FEWEST_FOR_A_MEAN:
-        mean_m = float(f"{moved.mean_m:.2g}")
-        lines.append(f"Moved by about {mean_m:,.0f} m on average (computed from true locations; do not publish).")
-    return "\n".join([*lines, result.guarantee.card(full_is_at=FULL_CARD), _HOW_MANY_ARE_FOUND])
+def _as_text(result: ProtectResult, where: str) -> str:
+    """Return the result in one sentence, and the guarantee."""
+    locations = "1 location" if result.rows == 1 else f"{result.rows:,} locations"
+    # The mean of the noise, not of these locations: nothing here is computed from them.
+    noise_m = result.mechanism.mean_noise_m
+    moved = "" if noise_m is None else f", moved {noise_m:,.6g} m on average"
+    first = f"{locations} published {where}{moved}."
+    return "\n".join([first, result.guarantee.card(full_is_at=FULL_CARD), _HOW_MANY_ARE_FOUND])
 
 
 def _check_distinct(what: str, path: str | Path, others: Mapping[str, str | Path | None]) -> None:

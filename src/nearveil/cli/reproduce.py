@@ -19,7 +19,7 @@ from nearveil.region import DEFAULT_REGION
 from nearveil.report.files import table_cells
 from nearveil.report.reproduce import ALL
 from nearveil.report.reproduce import reproduce as run
-from nearveil.report.tables import TEXT_WIDTH, text_table
+from nearveil.report.text_table import TEXT_WIDTH, text_table
 
 
 @command()

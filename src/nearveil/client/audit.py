@@ -22,7 +22,7 @@ from nearveil.errors import UsageError
 from nearveil.evaluation.attack_trials import AttackSetup, set_up_attacks
 from nearveil.io.synthetic import synthetic_city
 from nearveil.region import Region
-from nearveil.report.tables import text_table
+from nearveil.report.text_table import text_table
 from nearveil.types import Progress
 
 MOST_TARGETS = 1000

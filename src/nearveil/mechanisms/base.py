@@ -166,6 +166,11 @@ class Mechanism(ABC):
         return self.learns is not None
 
     @property
+    def mean_noise_m(self) -> float | None:
+        """Mean distance that the noise moves a location, in meters; None where it depends on the location."""
+        return None
+
+    @property
     def fit_steps(self) -> int:
         """How often `fit` reports progress."""
         return 1

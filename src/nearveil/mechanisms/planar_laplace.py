@@ -72,6 +72,11 @@ class PlanarLaplace(Mechanism):
         return 2.0 / self.noise_m
 
     @property
+    def mean_noise_m(self) -> float | None:
+        """The noise; None in a region so small that moving locations back to its edge changes the mean."""
+        return self.noise_m if self.noise_m < min(self.resolved_region.half_extent_m) / 10 else None
+
+    @property
     def rate_per_m(self) -> float:
         """One over the scale of the noise."""
         # The map may stretch distances a little; noise that much wider keeps the promise on the ground.

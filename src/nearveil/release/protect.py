@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nearveil.errors import UsageError, without_context
-from nearveil.evaluation.utility import Displacement
 from nearveil.html_card import html_card
 from nearveil.io.bad_rows import check_bad_rows_file
 from nearveil.io.columns import person_columns
@@ -50,28 +49,10 @@ class TrueFigures:
         How many people were outside the region and moved to its edge first.
     left_out : int
         How many rows could not be used and were left out.
-    displacement : Displacement or None
-        How far people were moved, where the engine measures it.
     """
 
     clipped: int
     left_out: int = 0
-    displacement: Displacement | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return them as plain values, with a warning that travels along."""
-        moved = None
-        if self.displacement is not None:
-            moved = {name.removesuffix("_m"): round(value, 2) for name, value in asdict(self.displacement).items()}
-        return {
-            "about": (
-                "Figures computed from true places without noise, for the operator alone. Do not publish them, and do "
-                "not pass them on with the protected file or its guarantee."
-            ),
-            "clipped": self.clipped,
-            "left_out": self.left_out,
-            "displacement_m": moved,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,9 +238,7 @@ def protect_file(
         keeps_order=keep_order,
         leaves_out=read.skip_bad is not None,
         warnings=(*stream.warnings, *watch.warnings, *_unseen_persons(read), *published.warnings),
-        true_figures=TrueFigures(
-            clipped=published.clipped, left_out=stream.skipped, displacement=published.displacement
-        ),
+        true_figures=TrueFigures(clipped=published.clipped, left_out=stream.skipped),
     )
 
 

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from nearveil.evaluation.utility import Displacement, DisplacementSum, ground_distance_m
 from nearveil.geodesy import Faults
 from nearveil.io.carried import flat_parts, second_location, second_locations
 from nearveil.io.columns import numbers_from_arrow, taken_rows
@@ -221,15 +220,12 @@ class Published:
         How many.
     clipped : int
         How many of them were moved to the edge of the region first: a figure about true places.
-    displacement : Displacement
-        How far people were moved: figures about true places.
     warnings : tuple of str
         Which carried columns tell where people are.
     """
 
     rows: int
     clipped: int
-    displacement: Displacement
     warnings: tuple[str, ...]
 
 
@@ -243,7 +239,6 @@ class _Batch:
     ready: Any = None
     sample: Any = None
     clipped: int = 0
-    moved_m: FloatArray | None = None
 
 
 def publish_stream(
@@ -282,15 +277,14 @@ def publish_stream(
     take = writer.write if shuffle is None else shuffle.take
     telling = PredictingColumns()
     worker = _Worker(region, release, writer, shuffle, watch, telling, clip=clip)
-    faults, rows, clipped, displacement = Faults(), 0, 0, DisplacementSum()
+    faults, rows, clipped = Faults(), 0, 0
     for batch in mapped_in_order(worker, _numbered(stream)):
         faults = faults.followed_by(batch.faults, rows)
         watch.take(batch.look, rows)
         rows += batch.rows
-        if batch.moved_m is not None:
+        if batch.sample is not None:
             take(batch.ready)
             telling.take(batch.sample)
-            displacement.add(batch.moved_m)
             clipped += batch.clipped
         if progress:
             progress(batch.rows)
@@ -299,7 +293,7 @@ def publish_stream(
     telling.refuse_second_locations()
     if shuffle is not None:
         _write_shuffled(shuffle, writer, progress)
-    return Published(rows, clipped, displacement.summary(), telling.warnings())
+    return Published(rows, clipped, telling.warnings())
 
 
 def _write_shuffled(shuffle: RowShuffle, writer: PeopleWriter, progress: Progress | None) -> None:
@@ -350,10 +344,9 @@ class _Worker:
             true = self._region.to_edge(people.points)
             clipped = int((true != people.points).any(axis=1).sum())
         published = self._release(true, first_row)
-        moved_m = ground_distance_m(people.points, published)
         out, sample = people.with_points(published), self._telling.look(people, first_row)
         ready = self._writer.prepared(out) if self._shuffle is None else self._shuffle.dealt(out, first_row)
-        return _Batch(len(people), faults, look, ready, sample, clipped, moved_m)
+        return _Batch(len(people), faults, look, ready, sample, clipped)
 
 
 def _numbered(stream: PeopleStream) -> Iterator[tuple[int, People]]:

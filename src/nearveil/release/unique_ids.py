@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearveil.errors import DataError
-from nearveil.io.columns import person_columns
+from nearveil.io.columns import numbers_from_arrow, person_columns
 from nearveil.io.people import Layout, People
 from nearveil.types import IntArray
 
@@ -114,7 +114,9 @@ def first_repeat(ids: Sequence[pa.ChunkedArray]) -> tuple[int, int] | None:
 
 def _hashes(ids: pa.ChunkedArray) -> IntArray:
     if pa.types.is_integer(ids.type) and not ids.null_count:
-        numbers: IntArray = ids.to_numpy().astype(np.int64)
+        # Not by to_numpy, for which Arrow loads pandas.
+        parts = [numbers_from_arrow(chunk).astype(np.int64) for chunk in ids.chunks]
+        numbers: IntArray = np.concatenate([np.empty(0, np.int64), *parts])
         return numbers
     return np.fromiter(map(hash, _keys(ids)), dtype=np.int64, count=len(ids))
 

@@ -15,7 +15,7 @@ from nearveil.io.atomic import replacing
 from nearveil.report.charts import Format, draw_chart
 from nearveil.report.dot_plot import draw_dot_plot
 from nearveil.report.maps import draw_map
-from nearveil.report.tables import markdown_table
+from nearveil.report.text_table import markdown_table
 
 _MEAN_ENDINGS = (" ±95",)
 _SHARE_ENDINGS = (" 95 low", " 95 high")

@@ -11,7 +11,7 @@ from nearveil.evaluation.planning.plan import Plan
 from nearveil.evaluation.planning.search import Contender
 from nearveil.evaluation.results import cut_to_share
 from nearveil.privacy.explain import meaning_of_loss
-from nearveil.report.tables import TEXT_WIDTH, text_table
+from nearveil.report.text_table import TEXT_WIDTH, text_table
 
 
 def plan_text(plan: Plan) -> str:

@@ -1,14 +1,14 @@
-"""Tables as text for a terminal, and as Markdown."""
+"""Tables of attacks."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import Any
 
 from nearveil.evaluation.attack_experiment import AttackRow, Mean, Share
 from nearveil.evaluation.best_attacker import AttackerScore, BestAttacker
 from nearveil.evaluation.paper_numbers import paper_table1
+from nearveil.report.text_table import text_table
 
 HEADERS = (
     "attack", "dataset", "k", "colluders", "Dist (m)", "Acc", "Cost (s)", "queries", "p95", "at least", "certified",
@@ -170,75 +170,3 @@ def _count(mean: Mean) -> str:
 def _with_interval(mean: Mean, form: str) -> str:
     value = format(mean.value, form)
     return value if mean.half_width is None else f"{value} ± {format(mean.half_width, form)}"
-
-
-# Tables as text for a terminal, and as Markdown.
-
-
-TEXT_WIDTH = 100
-"""Columns of a terminal that text is wrapped for."""
-_WIDEST = 10_000
-
-
-def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None) -> str:
-    """Return columns lined up: words to the left, figures to the right.
-
-    Parameters
-    ----------
-    headers, rows
-        What stands in the table.
-    width : int, optional
-        Headers and cells are broken between words to keep within it, where words are short enough. Without one, a
-        narrow terminal has to scroll.
-
-    Examples
-    --------
-    >>> print(text_table(["who", "metres"], [["ann", "5"], ["bob", "120"]]))
-    who  metres
-    ann       5
-    bob     120
-    >>> print(text_table(["who", "metres"], [["ann of the hill", "5"], ["bob", "120"]], width=16))
-    who       metres
-    ann of         5
-    the hill
-    bob          120
-    """
-    # Slow to import, and most commands print no table.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    columns = [[header, *(row[number] for row in rows)] for number, header in enumerate(headers)]
-    widths = _column_widths(columns, _WIDEST if width is None else width)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="none")
-    for (header, *cells), wide in zip(columns, widths, strict=True):
-        table.add_column(Text(header), justify="right" if all(map(_is_figure, cells)) else "left", width=wide)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console = Console(file=io.StringIO(), width=_WIDEST, color_system=None)
-    with console.capture() as printed:
-        console.print(table)
-    return "\n".join(line.rstrip() for line in printed.get().splitlines())
-
-
-def _column_widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return widths that fit together: first headers are broken, then the widest columns; never a word."""
-    widths = [max(map(len, cells)) for cells in columns]
-    longest = [max(len(word) for cell in cells for word in cell.split() or [""]) for cells in columns]
-    whole_cells = [max(least, *map(len, cells[1:])) for least, cells in zip(longest, columns, strict=True)]
-    for least in (whole_cells, longest):
-        for _ in range(sum(widths) + 2 * (len(widths) - 1) - width):
-            spare = [number for number, wide in enumerate(widths) if wide > least[number]]
-            if spare:
-                widths[max(spare, key=lambda number: widths[number])] -= 1
-    return widths
-
-
-def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return the same as Markdown."""
-    lines = [headers, ["---"] * len(headers), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
-def _is_figure(cell: str) -> bool:
-    return not cell or cell[0].isdigit() or cell[0] in "-–.±×<>~"
