@@ -22,12 +22,8 @@ settings.load_profile("nearveil")
 
 # One process runs them all: each would start a Spark of its own. They take longest, and so they come first.
 SPARK = "tests/release/spark/test_"
-# Files that take half a minute. The other processes begin with them, so that none is left alone with one at the end.
-LONG = (
-    "tests/attacks/test_adaptive",
-    "tests/evaluation/test_experiments.py",
-    "tests/cli/test_docs_commands.py",
-)
+# The longest of the other files. The other processes begin with them, so that none is left alone with one at the end.
+LONG = ("tests/attacks/test_adaptive", "tests/cli/test_docs_commands.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,11 +7,8 @@ import pytest
 
 from nearveil.attacks._belief import (
     Belief,
-    Crowds,
-    Cutoff,
     Rings,
     accounts_in_order,
-    agrees_with_all_before,
 )
 from nearveil.nearby.index import Person
 
@@ -60,36 +57,3 @@ def test_every_bound_holds_for_the_truth(seed: int) -> None:
 )  # fmt: skip
 def test_accounts_where_they_were_put(radii: dict[Person, float], answer: list[Person], fine: bool) -> None:
     assert accounts_in_order(radii, answer) is fine
-
-
-def test_one_cut_off_explains_all_lists() -> None:
-    cutoff = Cutoff()
-    assert cutoff.agrees({"a": 900.0}, ["p"], full=False)
-    assert cutoff.agrees({"a": 400.0}, ["p", "a"], full=False)
-    # A full list has no room for it, which says nothing about a cut-off.
-    assert cutoff.agrees({"a": 100.0}, ["p", "q"], full=True)
-    assert not cutoff.agrees({"a": 300.0}, ["p"], full=False)
-
-
-CROWD: list[Person] = [f"p{number}" for number in range(9)]
-
-
-def test_rings_that_cannot_meet() -> None:
-    near_origin = (0.0, 0.0, 0.0, 10.0)
-    assert agrees_with_all_before([near_origin])
-    assert agrees_with_all_before([near_origin, (15.0, 0.0, 0.0, 10.0)])
-    assert not agrees_with_all_before([near_origin, (25.0, 0.0, 0.0, 10.0)])
-    assert not agrees_with_all_before([near_origin, (0.0, 0.0, 20.0, math.inf)])
-    assert not agrees_with_all_before([(0.0, 0.0, 40.0, math.inf), (5.0, 0.0, 0.0, 10.0)])
-
-
-def test_crowds_count_people_and_not_accounts() -> None:
-    crowds = Crowds(k=5)
-    crowds.learn(START, {"s": 0.0, "a": 10.0, "b": 50.0}, ["s", "p", "q", "a", "r"], target_listed=False)
-    ((x, y, ahead, inner, within, outer, _, held, at_least),) = crowds.around({START: 4})
-    assert (x, y, ahead, inner, within, outer) == (0.0, 0.0, 4.0, 10.0, 2.0, math.inf)
-    assert (held, at_least) == (50.0, 3.0)
-    # From 30 m away the disc of 10 m with two people in it reaches to 40 m.
-    assert crowds.reach_of_more_than(1, (30.0, 0.0)) == 40.0
-    assert crowds.reach_of_more_than(2, (30.0, 0.0)) == 80.0
-    assert crowds.reach_of_more_than(3, (30.0, 0.0)) == math.inf

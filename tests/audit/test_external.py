@@ -5,6 +5,7 @@ import shlex
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -300,7 +301,7 @@ def test_a_command_that_hangs_is_ended_and_its_children_too(tmp_path: Path) -> N
     with pytest.raises(AuditError, match=r"did not end within 0\.5 s on 5 rows and was ended"):
         CommandSubject(as_script(tmp_path, body), REGION, timeout_s=0.5).sample(PLACE, 10, rng())
     for number in map(int, numbers.read_text().split()):
-        until(lambda number=number: _gone(number))
+        until(partial(_gone, number))
 
 
 def test_a_command_that_writes_for_ever_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from nearveil.evaluation.cells import _learned, fitted, ready
+from nearveil.evaluation.cells import _learned, fitted
 from nearveil.evaluation.defences import Centres, Defence
 from nearveil.io.datasets import Dataset
-from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
 from tests.evaluation.made_up_results import tiny_town
@@ -69,17 +68,3 @@ def test_nothing_that_matters_is_mixed_up() -> None:
     anew = [intervals_of(one.build(town.region, seed).fit(town.places)) for one, town, seed in SETTINGS]
     assert all(same(first, second) for first, second in zip(kept, anew, strict=True))
     assert not any(same(first, second) for first, second in pairwise(anew))
-
-
-def test_cells_are_made_once_and_never_those_of_another_source() -> None:
-    among = Defence(label="among", mechanism="hide-among", hide_among=40, region="isotropic", fit_epsilon=1.0)
-    sources = [replace(among, cells_from=source) for source in ("privtree", "published", "public", "exact")]
-    settings = [*sources, replace(among, hide_among=50), replace(among, fit_epsilon=0.5)]
-    kept = [ready(one, TOWN, 1).learned for one in settings for _ in range(2)]
-    assert all(first is second for first, second in zip(kept[::2], kept[1::2], strict=True))
-    made = [one for one in kept[::2] if isinstance(one, Cells)]
-    assert [one.source for one in made] == ["privtree", "published", "public", "public", "privtree", "privtree"]
-    assert len({one.to_json() for one in made}) == len(settings)
-    assert made[3].people.sum() == pytest.approx(len(TOWN.places))
-    # Half of the people stand for all.
-    assert made[2].people.sum() == pytest.approx(len(TOWN.places), rel=1e-5)

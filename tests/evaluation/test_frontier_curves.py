@@ -12,7 +12,6 @@ from nearveil.evaluation.experiments.frontier_curves import (
     beats_clearly,
     margin_over_others,
     recall_at,
-    standings,
     winner_rows,
 )
 from nearveil.evaluation.families import Family
@@ -43,28 +42,11 @@ def test_along_lines_that_are_straight_on_the_scale_of_the_picture(error_m: floa
     assert recall_at(FALLING[::-1], error_m) == recall_at(FALLING, error_m)
 
 
-def test_a_lower_error_than_any_point_is_served_by_the_best_of_them() -> None:
-    assert recall_at(FALLING, 10) == 0.8
-
-
 def test_a_point_with_more_privacy_and_more_recall_serves_as_well() -> None:
     wavy = curve("wavy", (100, 0.5), (200, 0.3), (300, 0.6), (400, 0.1))
     assert recall_at(wavy, 150) == 0.6
     assert recall_at(wavy, 250) == 0.6
     assert recall_at(wavy, math.sqrt(300 * 400)) == pytest.approx(0.35)
-
-
-def test_standings_leave_out_who_does_not_reach_the_error() -> None:
-    low, flat = curve("low", (50, 0.9), (120, 0.85)), curve("flat", (10, 0.5), (5000, 0.5))
-    elsewhere = curve("flat", (10, 0.99), (5000, 0.99), dataset="elsewhere")
-    points = [*FALLING, *flat, *elsewhere, *low]
-    assert [(pytest.approx(recall), family.label) for recall, family in standings(points, "town", 110)] == [
-        (0.9 - 0.05 * math.log(110 / 50) / math.log(120 / 50), "low"), (0.8 - 0.2 * math.log2(1.1), "falling"),
-        (0.5, "flat"),
-    ]  # fmt: skip
-    assert [family.label for _, family in standings(points, "town", 300)] == ["flat", "falling"]
-    assert standings(points, "town", 6000) == []
-    assert standings(points, "nowhere", 100) == []
 
 
 def test_margins_are_to_the_best_of_the_others_at_the_same_error() -> None:

@@ -8,7 +8,7 @@ from nearveil.evaluation.attack_experiment import share_over_runs
 from nearveil.evaluation.experiments import services
 from nearveil.evaluation.experiments.scope import Scope
 from nearveil.evaluation.experiments.services import PROTECTED, SERVICES, FindCell, MapCell, judged_services
-from nearveil.evaluation.results import DotPlot, ExperimentResult
+from nearveil.evaluation.results import ExperimentResult
 from tests.evaluation.made_up_results import attempts, made_up_results, tiny_town
 
 SCOPE = Scope(datasets={}, runs=2, instances=4)
@@ -63,21 +63,6 @@ def test_a_campaign_is_counted_per_person_located() -> None:
 def test_the_whole_city_is_mapped_once_and_only_where_lists_have_an_order() -> None:
     mapped = {cell.policy for cell in services.cells(SCOPE) if isinstance(cell, MapCell) and cell.defence is None}
     assert mapped == {"", "snap:100m", "snap:111m", "cutoff:30000m,at-least:50"}
-
-
-def test_the_headline_counts_services_that_give_people_away() -> None:
-    (picture,) = made_up().pictures
-    assert isinstance(picture, DotPlot)
-    assert [label for _, labels in picture.sections for label in labels] == ROWS
-    assert picture.title == (
-        "9 of 9 services without noise let most people be found, with 12 questions on average or fewer; with noise "
-        "the best attacker finds 12%"
-    )
-    results = made_up_results(
-        services.cells(SCOPE), lambda cell: attempts(cell, found=0) if isinstance(cell, FindCell) else {}
-    )
-    (picture,) = services.outcome(SCOPE, results).pictures
-    assert picture.title == "What services give away: with noise the best attacker finds 12%"
 
 
 def test_false_certificates_are_counted() -> None:

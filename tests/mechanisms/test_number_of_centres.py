@@ -7,10 +7,9 @@ import pytest
 
 from nearveil.mechanisms import fit_pic
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.fit_grid import build_grid_intervals
 from nearveil.mechanisms.fit_pic import build_pic_intervals, fixed_point_laplace
 from nearveil.mechanisms.fitting import FitPlan, build_intervals
-from nearveil.mechanisms.intervals import PAPER_CENTRES, centres_for, intervals_from_json
+from nearveil.mechanisms.intervals import PAPER_CENTRES, centres_for
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -79,12 +78,3 @@ def test_small_files_are_fitted(city: FloatArray, release: Any, people: int) -> 
     assert dprs.perturb(city[:people]).shape == (people, 2)
     assert 2 <= len(dprs.intervals_) < 60
     assert "one for every 20" in str(dprs.guarantee.also[0].because)
-
-
-def test_the_card_and_the_file_say_how(san_francisco: Region, city: FloatArray) -> None:
-    sized = build_grid_intervals(city, region=san_francisco, epsilon=1.0, rng=1)
-    given = build_grid_intervals(city, region=san_francisco, epsilon=1.0, centres=50, rng=1)
-    assert "one for every 20" in sized.guarantee(1e-5).because
-    assert "one for every 20" not in given.guarantee(1e-5).because
-    assert intervals_from_json(sized.to_json()).sized_by_people
-    assert not intervals_from_json(given.to_json()).sized_by_people

@@ -5,7 +5,7 @@ from dataclasses import replace
 from nearveil.evaluation.attack_experiment import AttackRow, AttackScore, Mean, Share
 from nearveil.evaluation.best_attacker import AttackerScore, BestAttacker
 from nearveil.report.tables import attack_document, best_attacker_text, with_paper
-from nearveil.report.text_table import markdown_table, text_table
+from nearveil.report.text_table import text_table
 
 
 def row(attack: str, *, colluders: int = 1, protected: bool = False) -> AttackRow:
@@ -32,11 +32,6 @@ def test_the_papers_values_stand_beside_ours() -> None:
     assert cells[1][-3:] == ["–", "–", "–"]
     assert cells[0][4:8] == ["12.3 ± 1.2", "0.996 (0.978–1.000)", "0.200", "8.1 ± 0.3"]
     assert [line[9:11] for line in cells] == [["1.6", "–"], ["1.6", "1.00"]]
-
-
-def test_the_paper_says_nothing_of_protected_services_here() -> None:
-    headers, _ = with_paper([row("gi-lia", protected=True)], tau_m=100.0)
-    assert len(headers) == 13
 
 
 def test_the_paper_speaks_of_100_metres() -> None:
@@ -69,10 +64,6 @@ def test_rows_for_machines() -> None:
     assert document["interval_95"] == {
         "dist_m": 1.2, "cost_s": 0.01, "queries": 0.3, "acc": [0.978, 0.9999], "certified": [0.985, 1.0]
     }  # fmt: skip
-
-
-def test_markdown() -> None:
-    assert markdown_table(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |\n"
 
 
 def test_text_tables_show_what_they_are_given_in_lines_that_are_not_broken() -> None:

@@ -6,7 +6,6 @@ from matplotlib import pyplot as plt
 from matplotlib.collections import EllipseCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle
 
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.report.before_after import AttackedService, draw_before_after
@@ -45,13 +44,3 @@ def test_every_service_has_a_map_with_the_coast(figure: Figure) -> None:
     discs = [each for axes in figure.axes[:2] for each in axes.collections if isinstance(each, EllipseCollection)]
     assert len(discs) == 1
     assert np.size(discs[0].get_widths()) == 20
-
-
-def test_attacks_are_drawn_as_seen_from_the_person_and_none_is_left_out_in_silence(figure: Figure) -> None:
-    for axes in figure.axes[2:]:
-        drawn = np.vstack([each.get_xydata() for each in axes.lines])
-        assert {tuple(place) for place in drawn} == {(0.0, 10.0), (400.0, 300.0), (-20.0, 0.0)}
-        assert [text.get_text() for text in axes.texts] == ["1 more beyond the edge"]
-        (circle,) = (each for each in axes.patches if isinstance(each, Circle))
-        assert circle.radius == 100.0
-        assert axes.get_xlabel().startswith("m east")
