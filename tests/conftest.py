@@ -30,7 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("evidence") is not None:
             # For the page of "make evidence", which gets the reports of other processes only.
-            doc = (getattr(getattr(item, "obj", None), "__doc__", None) or "").strip()
+            name = item.name.removeprefix("test_").partition("[")[0].replace("_", " ")
+            doc = (getattr(getattr(item, "obj", None), "__doc__", None) or name).strip()
             item.user_properties.append(("claim", doc.partition("\n")[0]))
     items.sort(key=lambda item: item.nodeid.startswith(LONG) - item.nodeid.startswith(SPARK))
 

@@ -13,5 +13,4 @@ def test_writes_of_a_service_may_fail(tmp_path: Path) -> None:
 
 @pytest.mark.evidence
 def test_a_first_start_may_fail_at_every_write(tmp_path: Path) -> None:
-    """A first start may fail at every write."""
     assert start_faults(tmp_path) > 20
