@@ -56,8 +56,8 @@ _SURE_WITHIN_M = 10.0
 _ACCOUNTS = 4
 _A_WALK_M = 500.0
 _PROTOCOLS: dict[QueryProtocol, str] = {
-    "users": "asked from users' locations",
     "uniform": "asked from anywhere in the region",
+    "users": "asked from users' locations",
 }
 
 
