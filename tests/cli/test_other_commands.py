@@ -47,24 +47,14 @@ def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("nearveil.cli.demo.GUESSED", 10)
     outcome = run("demo", "--out", tmp_path / "demo", "--cores", 1)
     assert outcome.code == 0, outcome.err
-    assert outcome.out.startswith("A made-up city has 25,000 people")
-    for words in (
-        "the answers rule out every other location",
-        "the paper's DPRS: after",
-        "planar Laplace: after",
-        "best guess from one published location",
-        "recall@10",
-        "claimed 1",
-        "DOES NOT HOLD",
-        "metric, epsilon = 0.004 per metre",
-    ):
+    for words in ("the answers rule out every other location", "DOES NOT HOLD", "metric, epsilon = 0.004 per metre"):
         assert words in outcome.out
     table = outcome.out[outcome.out.index("mean distance moved") :].split("\n\n")[0].splitlines()
     # Open, the paper's and the default side by side.
     assert all(
         len(re.findall(r"\d+%", line)) == 3 for line in table if line.startswith(("  gi", "  adap", "  unf", "  asked"))
     )
-    users = next(line for line in table if "people's locations" in line).split()
+    users = next(line for line in table if "users' locations" in line).split()
     shown = outcome.out[outcome.out.index("Result: ranked lists alone find") :].split()
     # Last of all, the recall that people get, of the default and of the paper's.
     assert users[-3:] == ["100%", shown[-1].strip("."), shown[shown.index("keep") + 1]]

@@ -1,4 +1,4 @@
-"""The list of verbs loads none of them, and says what each says of itself."""
+"""Help fits a terminal, and commands load no more than they need."""
 
 import subprocess
 import sys
@@ -13,16 +13,18 @@ import pytest
 import nearveil
 from nearveil.cli.main import VERBS
 from nearveil.cli.main import nearveil as nearveil_command
+from tests.cli.conftest import Run
 
 NOT_FOR_PROTECT = ("scipy.spatial", "matplotlib", "fastapi", "plotly", "httpx", "psycopg")
 HEAVY = ("numba", "scipy", "pyarrow", "matplotlib", "fastapi", "pyproj", "numpy")
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_the_list_says_what_the_verb_says(verb: str) -> None:
-    found = nearveil_command.get_command(click.Context(nearveil_command), verb)
-    assert found is not None
-    assert str(found.help).split("\n\n")[0].replace("\n", " ") == VERBS[verb]
+@pytest.mark.parametrize(("arguments", "most"), [(["--help"], 33), (["protect", "--help"], 60)])
+def test_help_fits_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, arguments: list[str], most: int) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run(*arguments).out.splitlines()
+    assert len(lines) <= most
+    assert max(map(len, lines)) <= 80
 
 
 @pytest.mark.parametrize(("verb", "most"), [("protect", 25), ("attack", 30), ("serve", 30)])

@@ -21,6 +21,13 @@ class Option(click.Option):
         super().__init__(*args, **kwargs)
         self.heading = heading
 
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """Return what the help adds; a default in words has no parentheses of its own."""
+        extra = super().get_help_extra(ctx)
+        if isinstance(self.show_default, str):
+            extra["default"] = self.show_default
+        return extra
+
 
 class Command(click.Command):
     """A command that shows its options under headings, and names options in errors about Python parameters."""

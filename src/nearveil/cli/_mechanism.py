@@ -267,29 +267,29 @@ set_option = option(
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Another parameter of the mechanism's constructor, such as gamma=0.3; may be repeated.",
+    help="Another parameter of the mechanism, such as gamma=0.3; may be repeated.",
     heading=_HEADING,
 )
 hide_among_option = option(
     "--hide-among",
     type=int,
     metavar="N",
-    help="hide-among: how many people are nearer to the true location than the published one, on average.",
-    show_default="that of the --cells file, or 100",
+    help="hide-among: mean number of users nearer to the true location than the published one.",
+    show_default="that of --cells, or 100",
     heading=_HEADING,
 )
 _mechanism_option = option(
     "--mechanism",
     metavar="NAME",
     help=f"{', '.join(MECHANISMS)}, or your own as FILE.py:CLASS or module:CLASS.",
-    show_default="planar-laplace, or the one that has the parameters given",
+    show_default="planar-laplace, or as the parameters say",
     heading=_HEADING,
 )
 _noise_option = option(
     "--noise",
     "noise_m",
     type=Length(),
-    help="Mean distance that the noise adds, such as 500m or 1.5km.",
+    help="Mean distance that the noise adds, such as 1.5km.",
     show_default=f"{DEFAULT_NOISE_M:.0f}m",
     heading=_HEADING,
 )
@@ -302,7 +302,7 @@ mechanism_options = options_as(
             "--epsilon",
             type=float,
             metavar="E",
-            help="Privacy parameter; without --mechanism, that of dprs inside the interval that a person is in.",
+            help="Privacy parameter; without --mechanism, that of dprs.",
             heading=_HEADING,
         ),
         hide_among_option,

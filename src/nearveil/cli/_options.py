@@ -28,7 +28,7 @@ region_option = option(
     "--region",
     metavar="REGION",
     help=_REGION_HELP,
-    show_default=f"region of the intervals or cells file, or {DEFAULT_REGION}",
+    show_default=f"that of the file, or {DEFAULT_REGION}",
 )
 # For commands without --intervals and --cells.
 own_region_option = option("--region", metavar="REGION", help=_REGION_HELP, show_default=DEFAULT_REGION)
@@ -36,7 +36,7 @@ seed_option = option(
     "--seed",
     type=int,
     metavar="N",
-    help="Make the result repeatable. For experiments only: a seeded result protects nobody.",
+    help="Make the result repeatable, for experiments: a seed protects nobody.",
 )
 cores_option = option("--cores", type=click.IntRange(min=1), help="Number of processes.", show_default="all cores")
 data_dir_option = option(
@@ -121,19 +121,19 @@ _READING_OPTIONS = (
     option(
         "--location",
         metavar="COLUMN",
-        help="Column that holds both, as 'POINT (longitude latitude)' or 'latitude, longitude'.",
+        help="Column with both: 'POINT (lon lat)' or 'lat, lon'.",
         heading=_READING,
     ),
     option(
         "--columns",
         metavar="NAME,NAME,…",
-        help="Names of all columns, for a text file without a header line.",
+        help="Names of all columns, for a text file without them.",
         heading=_READING,
     ),
     option(
         "--crs",
         metavar="EPSG:N",
-        help="Reference system of the coordinates, northing and easting; locations are published in the same.",
+        help="Reference system of the coordinates.",
         show_default="WGS84 degrees",
         heading=_READING,
     ),
@@ -148,10 +148,10 @@ _READING_OPTIONS = (
         "--skip-bad",
         type=FILE,
         metavar="FILE",
-        help="Leave out rows that cannot be used, and write them to this file, which holds true locations.",
+        help="Write rows that cannot be used, with true locations, to this file.",
         heading=_READING,
     ),
-    option("--clip", is_flag=True, help="Move people outside the region to its edge.", heading=_READING),
+    option("--clip", is_flag=True, help="Move users outside the region to its edge.", heading=_READING),
 )
 
 
@@ -178,11 +178,9 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 person_option = option(
-    "--person", metavar="COLUMN", help="Column with the id of the person; then one row per person is allowed."
+    "--person", metavar="COLUMN", help="Column with the id of the user; one row per user is allowed."
 )
-per_row_option = option(
-    "--per-row", is_flag=True, help="Allow several rows per person; the privacy losses of a person's rows add up."
-)
+per_row_option = option("--per-row", is_flag=True, help="Allow several rows per user; their privacy losses add up.")
 
 
 # Options that charge a release to a ledger of privacy budgets.
@@ -192,13 +190,13 @@ ledger_option = option(
     "--ledger",
     type=FILE,
     metavar="FILE",
-    help="Ledger of privacy budgets: every person is charged before publication. Needs --person and --budget.",
+    help="Ledger of privacy budgets, charged before publication. Needs --person and --budget.",
 )
 budget_option = option(
     "--budget",
     multiple=True,
-    metavar="NOTION:EPSILON[,DELTA]/TIME",
-    help="Privacy budget of each person for any period of this length, such as metric:0.02/30d; may be repeated.",
+    metavar="BUDGET",
+    help="Privacy budget of each user, such as metric:0.02/30d or central:4,1e-5/365d; may be repeated.",
 )
 
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}

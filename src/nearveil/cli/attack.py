@@ -142,7 +142,7 @@ def _read_location(_: click.Context, parameter: click.Parameter, text: str | Non
     option(
         "--targets",
         type=int,
-        help="Number of made-up people to create at --url and attack.",
+        help="Number of synthetic users to create at --url and attack.",
         show_default=str(MADE_UP_TARGETS),
     ),
     option("--target", metavar="ID", help="Attack this account of your own."),
@@ -188,7 +188,7 @@ def attack(
     json: bool,
     force: bool,
 ) -> None:
-    """Locate people through ranked lists or other answers: the paper's people or your own, protected or not.
+    """Locate users through ranked lists or other answers: the paper's users or your own, protected or not.
 
     The attack runs on a simulated service in memory, with the people of --input or --dataset. Any option under
     Protection protects them first; --set also takes epsilon, hide_among, cells and intervals. With --campaign everybody

@@ -54,7 +54,7 @@ def import_people(
     region: str | None,
     noise: str | None,
 ) -> None:
-    """Bring the people of a file or of a table of PostgreSQL into the store of a service.
+    """Bring the users of a file or of a table of PostgreSQL into the store of a service.
 
     Everybody is published at the next epoch boundary, with noise; only noisy locations are kept. Who has reported, or
     was imported before, is left alone: if it is interrupted, run it again. A service on a SQLite store must be stopped

@@ -15,29 +15,29 @@ import click
 from nearveil.cli._output import complain
 from nearveil.errors import EXTRA_OF, NearveilError, UsageError, missing_package
 
-_HELP = """Audit and protect "people nearby" services.
+_HELP = """Attack, audit and protect "people nearby" features.
 
 Exit codes: 0 success, 1 internal error, 2 wrong usage, 3 unusable data, 4 output that cannot be written, 5 privacy
 budget exceeded. 'nearveil audit' has its own exit codes.
 """
 
-# The first line of each verb's help, repeated here so that listing the verbs imports none of them.
+# In short what each verb's help says, here so that listing the verbs imports none of them.
 VERBS = {
-    "protect": "Write a copy of INPUT with noisy locations, and print what is guaranteed.",
-    "plan": "Recommend a mechanism and its parameters for the people of INPUT and a goal.",
-    "attack": "Locate people through ranked lists or other answers: the paper's people or your own, protected or not.",
-    "audit": "Test the privacy claim of a mechanism: search for two locations between which it loses more.",
-    "certify": "Compute the largest privacy loss of a mechanism over all pairs of locations that it protects.",
-    "guarantee": "Explain in plain words what a release guarantees, and what it does not.",
-    "reproduce": "Reproduce one table or figure of the paper, or all of them in one HTML report.",
-    "fit": "Find the intervals of dprs or the cells of hide-among, and write them to a file.",
-    "serve": "Run a protected 'people nearby' service that answers from noisy locations.",
-    "import": "Bring the people of a file or of a table of PostgreSQL into the store of a service.",
-    "serve-demo": "Run the service with 25,000 made-up people of San Francisco, and print commands to try.",
-    "demo": "Locate a person of a made-up city through ranked lists, protect the city, and attack again.",
-    "region": "Show the bounds, size and scale of a region; without REGION, list the named regions.",
-    "datasets": "List the four populations of the paper, with their sources and sizes.",
-    "keys": "Manage the secret keys of a service, and the keys of the platforms that may use it.",
+    "protect": "Publish a file with noisy locations, and say what is guaranteed.",
+    "plan": "Recommend a mechanism for your users and your goal.",
+    "attack": "Locate users through ranked lists or other answers.",
+    "audit": "Test the privacy claim of a mechanism.",
+    "certify": "Compute the largest privacy loss of a mechanism.",
+    "guarantee": "Explain in plain words what a release guarantees.",
+    "reproduce": "Reproduce a table or figure of the paper, or all of them.",
+    "fit": "Find the intervals of dprs or the cells of hide-among.",
+    "serve": "Run a protected 'people nearby' service.",
+    "import": "Bring users into the store of a service.",
+    "serve-demo": "Run the service with 25,000 synthetic users.",
+    "demo": "Attack a synthetic city, protect it, and attack again.",
+    "region": "Show the bounds, size and scale of a region.",
+    "datasets": "List the four populations of the paper.",
+    "keys": "Manage the secret keys and the API keys of a service.",
     "store": "Look after the store of a service.",
 }
 # 'nearveil audit' exits with 1 for a violated claim, so a failure of it needs another code.

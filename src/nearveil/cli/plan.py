@@ -54,7 +54,7 @@ _GOAL = "Goal (give one)"
 @option(
     "--noise",
     type=Length(),
-    help="Best recall with the metric guarantee at this length for the people of INPUT.",
+    help="Best recall with the metric guarantee at this length for the users of INPUT.",
     heading=_GOAL,
 )
 @option(
@@ -88,7 +88,7 @@ _GOAL = "Goal (give one)"
     "--private-epsilon",
     type=float,
     metavar="E",
-    help="Plan on made-up people from a noisy histogram of INPUT; each person is charged this epsilon once.",
+    help="Plan on synthetic users from a noisy histogram of INPUT; each user is charged this epsilon once.",
 )
 @option(
     "--with",
@@ -136,7 +136,7 @@ def plan(
     json: bool,
     force: bool,
 ) -> None:
-    """Recommend a mechanism and its parameters for the people of INPUT and a goal.
+    """Recommend a mechanism and its parameters for the users of INPUT and a goal.
 
     Planar Laplace, hiding among people and the sound releases of DPRS are measured on these people: the recall of the
     lists, the mean error of the best attacker, who knows the mechanism and every address, but not who lives there, and

@@ -48,7 +48,7 @@ from nearveil.release.protect import ProtectResult, protect_file
 @option(
     "--keep-order",
     is_flag=True,
-    help="Keep the order of the rows, which can reveal locations; by default the rows are shuffled.",
+    help="Keep the order of the rows, which can reveal locations.",
 )
 @seed_option
 @json_option

@@ -49,12 +49,12 @@ _RECEIPT = "5c0d8a2e9f4b7163d0a1c2e3"
     "--hide-among",
     type=int,
     metavar="NUMBER",
-    help="Number of people to hide among, in place of --noise. The cells are made from other made-up people and "
+    help="Number of people to hide among, in place of --noise. The cells are made from other synthetic users and "
     "written to the folder.",
 )
 @option("--epoch", default="1m", metavar="TIME", help="Time between two publications.")
 def serve_demo(*, out: Path, port: int, noise: str | None, hide_among: int | None, epoch: str) -> None:
-    """Run the service with 25,000 made-up people of San Francisco, and print commands to try."""
+    """Run the service with 25,000 synthetic users of San Francisco, and print commands to try."""
     # Imported here, so that --help does not wait for the web server.
     from nearveil.server import run  # noqa: PLC0415
     from nearveil.server.logs import set_up_logs  # noqa: PLC0415
