@@ -28,6 +28,7 @@ from tests.acceptance.helpers import (
 
 def test_a_csv_file_keeps_its_columns_and_loses_its_locations(users_csv: Path, users: Array, tmp_path: Path) -> None:
     result = done("protect", users_csv, tmp_path / "out.csv")
+    assert result.out.startswith(f"300 locations published in {tmp_path / 'out.csv'}, moved 500 m on average.\n")
     rows = read_csv(tmp_path / "out.csv")
     assert list(rows[0]) == ["id", "latitude", "longitude", "age"]
     assert {row["id"]: row["age"] for row in rows} == {row["id"]: row["age"] for row in read_csv(users_csv)}

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from nearveil.attacks.registry import ATTACKS
-from nearveil.cli.attack import attack
 from nearveil.cli.populations import file_population
 from nearveil.io.people import ReadOptions
 from nearveil.region import Region
@@ -14,10 +13,6 @@ from nearveil.types import FloatArray
 from tests.cli.conftest import Run, write_people
 
 SMALL = ("--runs", 1, "--instances", 2, "--cores", 1)
-KEYS = {
-    "attack", "dataset", "k", "colluders", "runs", "instances", "dist_m", "acc", "cost_s", "queries", "queries_p95",
-    "protected",
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -38,29 +33,6 @@ def test_all_attacks_on_a_population_of_the_paper(run: Run) -> None:
     assert "everybody else's map" in outcome.out
 
 
-def test_json_is_a_list_of_rows(run: Run, people_csv: Path) -> None:
-    outcome = run("attack", "--input", people_csv, "--attack", "adaptive", "--k", "5,10", "--json", *SMALL)
-    assert outcome.code == 0, outcome.err
-    rows = json.loads(outcome.out)
-    assert [row["k"] for row in rows] == [5, 10]
-    for row in rows:
-        assert row.keys() >= KEYS
-        assert (row["attack"], row["dataset"], row["protected"]) == ("adaptive", "people.csv", False)
-        assert (row["acc"], row["certified"], row["false_certificates"]) == (1.0, 1.0, 0)
-
-
-def test_protection_is_asked_for_as_in_protect(run: Run, people_csv: Path) -> None:
-    outcome = run(
-        "attack", "--input", people_csv, "--attack", "gi-lia", "--attack", "adaptive", "--mechanism", "planar-laplace",
-        "--noise", "2km", "--json", *SMALL,
-    )  # fmt: skip
-    assert outcome.code == 0, outcome.err
-    for row in json.loads(outcome.out):
-        assert row["protected"] is True
-        assert row["dist_m"] > 300
-        assert row["bayes_dist_m"] > 100
-
-
 def test_what_has_no_option_here_is_set(run: Run, tmp_path: Path, city: FloatArray) -> None:
     """Epsilon and the files of cells and intervals, which are options of protect."""
     people = write_people(tmp_path / "people.csv", city[:200])
@@ -76,41 +48,10 @@ def test_what_has_no_option_here_is_set(run: Run, tmp_path: Path, city: FloatArr
     assert (outcome.code, len(outcome.err.splitlines())) == (2, 1)
 
 
-def test_the_command_has_at_most_thirty_options() -> None:
-    assert len(attack.params) <= 30
-
-
-def test_one_named_person_with_pictures(run: Run, people_csv: Path, tmp_path: Path) -> None:
-    picture, page = tmp_path / "trace.png", tmp_path / "trace.html"
-    one = ("attack", "--input", people_csv, "--person", "17", "--attack", "adaptive")
-    outcome = run(*one, "--trace", picture, "--animate", page)
-    assert outcome.code == 0, outcome.err
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert "<html" in page.read_text(encoding="utf-8")
-    assert "adaptive" in outcome.out.splitlines()[1]
-    assert "true locations can be seen" in outcome.err
-    again = run(*one, "--trace", picture)
-    assert again.code == 4
-    assert "--force" in again.err
-
-
 def test_the_person_named_is_the_one_attacked(people_csv: Path, san_francisco: Region) -> None:
     population = file_population(people_csv, san_francisco, ReadOptions())
     # Ids of this file start at 0.
     assert [population.number_of(person) for person in ("0", "17", "999")] == [0, 17, 999]
-
-
-def test_json_stays_json_with_pictures(run: Run, people_csv: Path, tmp_path: Path) -> None:
-    picture = tmp_path / "trace.png"
-    outcome = run("attack", "--input", people_csv, "--attack", "gi-lia", "--json", "--trace", picture, *SMALL)
-    assert outcome.code == 0, outcome.err
-    assert len(json.loads(outcome.out)) == 1
-    assert str(picture) in outcome.err
-
-
-def test_a_tau_as_wide_as_the_region(run: Run, people_csv: Path) -> None:
-    outcome = run("attack", "--input", people_csv, "--attack", "adaptive", "--tau", "50km", *SMALL)
-    assert outcome.code == 0, outcome.err
 
 
 def test_the_same_seed_gives_the_same_rows(run: Run, people_csv: Path) -> None:
@@ -133,22 +74,15 @@ def test_rows_without_ids_are_called_by_their_number(run: Run, tmp_path: Path) -
 
 
 BAD = [
-    (("--person", "nobody"), 2, "there is no such person"),
-    (("--k", "0"), 2, "between 1 and the number of people, 1,000"),
-    (("--k", "1001"), 2, "between 1 and the number of people, 1,000"),
     (("--k", "ten"), 2, "--k takes whole numbers"),
     (("--tau", "0"), 2, "--tau takes a length greater than 0"),
-    (("--tau", "-5m"), 2, "--tau takes a length greater than 0"),
     (("--tau", "0.5m"), 2, "at least 1 m"),
     (("--colluders", "0", "--attack", "adaptive"), 2, "1 to 32 colluders"),
-    (("--runs", "0"), 2, "at least one run"),
     (("--instances", "-3"), 2, "at least one run and one instance"),
     (("--dataset", "gaussian"), 2, "--input cannot be used with --dataset"),
     (("--truth", "37.7,-122.4"), 2, "--truth needs --url or --adapter"),
     (("--trace", "picture.jpg"), 2, "ends in .png"),
-    (("--animate", "film.mp4"), 2, ".gif"),
     (("--region", "paris"), 3, "region"),
-    (("--person", "9" * 5000), 2, "there is no such person"),
 ]
 
 
@@ -161,28 +95,12 @@ def test_bad_input_is_one_sentence(run: Run, people_csv: Path, options: tuple[st
     assert len(outcome.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("options", [("--region", "paris"), ("--latitude", "y")])
-def test_options_that_would_do_nothing_are_refused(run: Run, options: tuple[str, ...]) -> None:
-    outcome = run("attack", "--dataset", "gaussian", *options)
-    assert (outcome.code, "cannot be used with --dataset" in outcome.err) == (2, True)
-
-
 def test_intervals_of_another_region(run: Run, people_csv: Path, tmp_path: Path) -> None:
     intervals = tmp_path / "intervals.json"
     edges = "37.4,-122.7,38.0,-122.1"
     assert run("fit", people_csv, intervals, "--region", edges, "--set", "centres=60").code == 0
     outcome = run("attack", "--dataset", "gaussian", "--set", f"intervals={intervals}", *SMALL)
     assert (outcome.code, "another region" in outcome.err) == (2, True)
-
-
-def test_nobody_to_attack(run: Run, tmp_path: Path) -> None:
-    outcome = run("attack")
-    assert (outcome.code, "either --dataset" in outcome.err) == (2, True)
-    empty = tmp_path / "empty.csv"
-    empty.write_text("latitude,longitude\n", encoding="utf-8")
-    outcome = run("attack", "--input", empty)
-    assert outcome.code == 3
-    assert len(outcome.err.splitlines()) == 1
 
 
 def test_everybody_at_one_point(run: Run, tmp_path: Path) -> None:
@@ -193,56 +111,6 @@ def test_everybody_at_one_point(run: Run, tmp_path: Path) -> None:
 
 
 # Other answers than lists.
-
-
-@pytest.mark.parametrize("answers", ["distance:1km", "bands:500m"])
-def test_other_answers_are_attacked_without_accounts(run: Run, people_csv: Path, answers: str) -> None:
-    outcome = run("attack", "--input", people_csv, "--answers", answers, "--json", *SMALL)
-    assert outcome.code == 0, outcome.err
-    (row,) = json.loads(outcome.out)
-    assert (row["attack"], row["answers"], row["k"], row["colluders"]) == ("adaptive", answers, None, 0)
-    assert row["acc"] == row["certified"] == 1.0
-    assert row["false_certificates"] == 0
-    assert row["questions_at_least"] is None
-
-
-def test_protected_people_are_found_where_they_are_published(run: Run, people_csv: Path) -> None:
-    """The certificate is about the published place; the person is elsewhere."""
-    outcome = run("attack", "--input", people_csv, "--answers", "bands:500m", "--noise", "2km", "--json", *SMALL)
-    assert outcome.code == 0, outcome.err
-    (row,) = json.loads(outcome.out)
-    assert (row["certified"], row["false_certificates"]) == (1.0, 0)
-    assert row["dist_m"] > 100
-    assert row["bayes_acc"] is not None
-
-
-def test_pictures_show_other_answers(run: Run, people_csv: Path, tmp_path: Path) -> None:
-    page, picture = tmp_path / "attack.html", tmp_path / "attack.png"
-    outcome = run(
-        "attack", "--input", people_csv, "--person", 3, "--answers", "bands:500m", "--cores", 1, "--animate", page,
-        "--trace", picture,
-    )  # fmt: skip
-    assert outcome.code == 0, outcome.err
-    assert picture.stat().st_size > 10_000
-    assert "answer is" in page.read_text(encoding="utf-8")
-    assert "not listed" not in page.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (("--answers", "metres"), "--answers cannot be 'metres'"),
-        (("--answers", "distance:1km", "--k", 10), "--k is for ranked lists"),
-        (("--answers", "distance:1km", "--colluders", 4), "--colluders is for ranked lists"),
-        (("--answers", "distance:1km", "--attack", "gi-lia"), "use --attack adaptive"),
-    ],
-)
-def test_options_that_do_not_fit_the_answers_are_refused(
-    run: Run, people_csv: Path, arguments: tuple[object, ...], reason: str
-) -> None:
-    outcome = run("attack", "--input", people_csv, *arguments)
-    assert outcome.code == 2
-    assert reason in outcome.err
 
 
 ADAPTER = """
@@ -332,16 +200,6 @@ def test_lists_behind_an_adapter_that_prints(run: Run, tmp_path: Path) -> None:
     assert "near --truth, are not counted" in text
 
 
-def test_a_lucky_estimate_is_called_unsure(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "adapter_that_refuses.py"
-    refusing = "from nearveil.attacks import OutOfQueriesError\nasked = []\n" + ADAPTER.replace(
-        "    metres =", "    asked.append(1)\n    if len(asked) > 3: raise OutOfQueriesError\n    metres ="
-    )
-    path.write_text(refusing, encoding="utf-8")
-    command = ("attack", "--adapter", path, "--truth", "37.7612,-122.4399", "--answers", "circle:2km", "--tau", "9km")
-    assert ", though the attack itself was not sure (no more questions allowed)." in run(*command).out
-
-
 def test_policies_by_parts_and_by_name(run: Run, people_csv: Path) -> None:
     few = ("attack", "--input", people_csv, "--attack", "gi-lia", "--json", *SMALL)
     (row,) = json.loads(run(*few, "--policy", "snap:100m,cutoff:2km").out)
@@ -349,26 +207,3 @@ def test_policies_by_parts_and_by_name(run: Run, people_csv: Path) -> None:
     (row,) = json.loads(run(*few, "--policy", "nearest-50-or-30km").out)
     assert row["policy"] == "cutoff:30000m,at-least:50"
     assert row["k"] == len(people_csv.read_text().splitlines()) - 1
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("--policy", "shuffle:1"), "there is no answer policy 'shuffle'"),
-        (("--policy", "drop:2"), "drop takes a share from 0 to below 1"),
-        (("--policy", "dating"), "there is no policy 'dating'; write one of check-in-500m"),
-        (("--policy", "check-in-500m", "--k", 10), "--k cannot be used with --policy check-in-500m"),
-        (("--policy", "cutoff:1m,group:50"), "the service lists nobody near any of its people"),
-        (
-            ("--answers", "distance:1km", "--policy", "snap:100m,drop:0.1", "--attack", "adaptive"),
-            "the answer policy drop:0.1 is for ranked lists and has no effect on the answers distance:1km",
-        ),
-        (("--answers", ""), "--answers cannot be ''"),
-    ],
-)
-def test_wrong_policies(run: Run, people_csv: Path, options: tuple[str | int, ...], says: str) -> None:
-    attack = () if "--attack" in options else ("--attack", "gi-lia")
-    outcome = run("attack", "--input", people_csv, *attack, *options, *SMALL)
-    assert outcome.code == 2
-    assert says in " ".join(outcome.err.split())
-    assert "Traceback" not in outcome.err

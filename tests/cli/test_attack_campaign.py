@@ -36,47 +36,9 @@ def test_a_table_and_a_picture(run: Run, village_csv: Path, tmp_path: Path) -> N
     assert "true locations can be seen" in outcome.err
 
 
-@pytest.mark.usefixtures("two_further_people")
-def test_json_with_two_lengths_of_lists(run: Run, village_csv: Path) -> None:
-    outcome = run("attack", "--campaign", "--input", village_csv, "--k", "10,20", "--json")
-    assert outcome.code == 0, outcome.err
-    rows = json.loads(outcome.out)
-    assert [(row["attack"], row["k"], row["people"]) for row in rows] == [("campaign", 10, 58), ("campaign", 20, 58)]
-
-
 def test_an_answer_policy_changes_the_lists(run: Run, village_csv: Path) -> None:
     """Lists with fewer than 21 people are not shown, and none has more than 20."""
     outcome = run("attack", "--campaign", "--input", village_csv, *K, "--policy", "group:21", "--json")
     assert outcome.code == 0, outcome.err
     (row,) = json.loads(outcome.out)
     assert (row["seen"], row["outcome"]) == (0, "nobody is listed anywhere")
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--person", "7"), ("--attack", "adaptive"), ("--colluders", "4"), ("--runs", "2"), ("--animate", "film.gif"),
-    ],
-    ids=" ".join,
-)  # fmt: skip
-def test_options_of_other_attacks_are_refused(run: Run, village_csv: Path, options: tuple[str, ...]) -> None:
-    outcome = run("attack", "--campaign", "--input", village_csv, *options)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert f"{options[0]} cannot be used with --campaign" in outcome.err
-    assert len(outcome.err.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("--campaign", "--k", "55"), "between 1 and the number of people, 54"),
-        (("--campaign", "--policy", "check-in-500m"), "--campaign reads lists of --k people"),
-        (("--campaign", "--trace", "map.jpg"), "ends in .png"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
-)
-def test_bad_input_is_one_sentence(run: Run, village_csv: Path, options: tuple[str, ...], says: str) -> None:
-    outcome = run("attack", "--input", village_csv, *options)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert says in outcome.err
-    assert len(outcome.err.splitlines()) == 1

@@ -53,16 +53,6 @@ def test_table(run: Run, service: StubService, key_file: Path) -> None:
     assert KEY not in outcome.out + outcome.err
 
 
-def test_json(run: Run, service: StubService, key_file: Path) -> None:
-    outcome = run(*SMALL, "--key", key_file, "--json", "--seed", 5)
-    assert outcome.code == 0, outcome.err
-    found = json.loads(outcome.out)
-    assert (found["targets"], found["not_listed"], found["accounts_removed"]) == (2, 0, 6)
-    [row] = found["attacks"]
-    assert (row["attack"], row["found"], row["acc"]) == ("gi-lia", 2, 1.0)
-    assert row["median_error_m"] < 10
-
-
 def test_the_key_of_the_environment(run: Run, service: StubService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEARVEIL_PLATFORM_KEY", KEY)
     assert run(*SMALL).code == 0
@@ -87,18 +77,12 @@ BAD = [
     (("--key", "nowhere.txt"), 2, "the file of --key cannot be read"),
     (("--key", KEY), 2, "can see a key on the command line"),
     (("--dataset", "gaussian"), 2, "--dataset cannot be used with --url"),
-    (("--noise", "500m"), 2, "--noise cannot be used with --url"),
-    (("--cores", "1"), 2, "--cores cannot be used with --url"),
     (("--k", "10,20"), 2, "--k takes one number"),
-    (("--k", "101"), 2, "1 to 100 people"),
-    (("--targets", "0"), 2, "1 to 1,000 targets"),
-    (("--tau", "0.2m"), 2, "at least 1 m"),
     (("--target", "ann"), 2, "--target and --truth together"),
     (("--target", "ann", "--truth", "here"), 2, "latitude and longitude"),
     (("--target", "ann", "--truth", "37.7,-122.4", "--targets", "3"), 2, "give one of them"),
     (("--target", "ann", "--truth", "7.7,-122.4"), 2, "--truth lies outside the region"),
     (("--url", "http://example.org"), 2, "in clear"),
-    (("--colluders", "0", "--attack", "adaptive"), 2, "1 to 32 colluders"),
 ]
 
 
@@ -128,20 +112,6 @@ def test_a_key_that_the_service_does_not_know(run: Run, service: StubService, tm
     outcome = run(*HERE, "--key", path)
     assert (outcome.code, "does not accept this platform key" in outcome.err) == (2, True)
     assert all(request.method == "GET" for request in service.requests)
-
-
-def test_a_persons_token_is_no_platform_key(run: Run, service: StubService, tmp_path: Path) -> None:
-    path = tmp_path / "token.txt"
-    path.write_text("nvt_abc", encoding="utf-8")
-    outcome = run(*HERE, "--key", path)
-    assert (outcome.code, "not a platform key" in outcome.err) == (2, True)
-    assert service.requests == []
-
-
-@pytest.mark.parametrize(("option", "value"), [("--key", "x"), ("--targets", 1), ("--target", 1), ("--truth", "1,2")])
-def test_options_of_the_audit_need_an_address(run: Run, option: str, value: object) -> None:
-    outcome = run("attack", "--dataset", "gaussian", option, value)
-    assert (outcome.code, f"{option} needs --url" in outcome.err) == (2, True)
 
 
 def test_stopped_by_hand(run: Run, service: StubService, key_file: Path) -> None:

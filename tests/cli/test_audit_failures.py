@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -105,11 +104,6 @@ def test_a_file_that_cannot_be_written_loses_no_verdict(
 
 COMMAND = [sys.executable, "-c", "from nearveil_command import main; main()"]
 QUICK = ["audit", "--mechanism", "square", "--samples", "4000", "--seed", "1"]
-
-
-def test_the_command_starts_outside_the_package() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["scripts"] == {"nearveil": "nearveil_command:main"}
 
 
 def test_a_nearveil_that_cannot_be_loaded_gives_no_verdict(tmp_path: Path) -> None:

@@ -33,23 +33,12 @@ def check(outcome: Outcome, code: int, *words: str) -> None:
         assert secret not in outcome.err
 
 
-def test_where_all_rows_are_outside_leaving_them_out_is_no_way(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "people.csv").write_text(HEADER + "2,48.85,2.35\n")
-    outcome = run("protect", tmp_path / "people.csv", tmp_path / "out.csv")
-    check(outcome, 3, "row 1", "--region paris")
-    assert "--skip-bad" not in outcome.err
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         (None, ["there is no file", "people.csv"]),
-        ("", ["people.csv is empty"]),
-        (HEADER, ["no rows"]),
         ("id,name\n1,a\n", ["no coordinate columns", "--latitude"]),
-        (HEADER + GOOD + "2,north,-122.4123\n", ["row 2", "latitude", OR_SKIP]),
         (HEADER + GOOD + "2,nan,-122.4123\n", ["row 2", "missing or infinite", OR_SKIP]),
-        (HEADER + GOOD + "2,37.7123,inf\n", ["row 2", "missing or infinite"]),
         (HEADER + GOOD + "2,95,-122.4123\n", ["row 2", "latitude is not between -90 and 90", OR_SKIP]),
         (HEADER + "1,-122.4123,37.7123\n", ["row 1", "exchanged"]),
         (
@@ -70,44 +59,29 @@ def test_data(run: Run, tmp_path: Path, content: str | None, words: list[str]) -
     ("options", "words"),
     [
         (["--epsilon", "0"], ["epsilon must lie between"]),
-        (["--epsilon", "nan"], ["epsilon must be a finite number"]),
         (["--set", "release=paper", "--set", "delta=0"], ["delta must be greater than 0 and at most 0.1"]),
         (["--set", "fit_method=pic", "--set", "rounds=0"], ["rounds"]),
         (["--region", "37.5,-122.6,37.5,-122.2"], ["no area"]),
-        (["--region", "1,2,3"], ["south,west,north,east"]),
-        (["--region", "atlantis"], ["no region named 'atlantis'"]),
         (
             ["--mechanism", "planar-laplace", "--epsilon", "1"],
             ["--epsilon cannot be used with planar-laplace", "--noise"],
         ),
         (["--mechanism", "srr", "--noise", "500m"], ["--noise cannot be used with srr"]),
-        (["--set", "release=interval", "--noise", "500m"], ["interval takes epsilon"]),
         (["--epsilon", "1", "--noise", "500m"], ["give either", "release metric", "release interval"]),
-        (["--mechanism", "dprs", "--epsilon", "1", "--set", "epsilon_per_km=4"], ["give either"]),
         (["--set", "release=metric", "--epsilon", "1"], ["the release metric takes"]),
-        (["--set", "release=metric", "--set", "noise=gaussian"], ["release metric has planar Laplace noise"]),
-        (["--set", "release=paper", "--set", "fit_epsilon=1"], ["half of epsilon"]),
         (["--set", "least_radius_m=0m"], ["--set least_radius_m takes a length"]),
-        (["--mechanism", "srr", "--set", "least_radius_m=10m"], ["srr has no parameter least_radius_m", "levels"]),
-        (["--mechanism", "square", "--set", "noise=gaussian"], ["square has no parameter noise", "aim"]),
-        (["--mechanism", "planar-laplace", "--set", "delta=1e-5"], ["planar-laplace has no parameter delta"]),
         (["--noise", "0"], ["--noise takes a length"]),
-        (["--noise", "5miles"], ["--noise takes a length"]),
         (["--noise", "500m", "--set", "epsilon_per_km=4"], ["give one of them"]),
         (["--noise", "1e8km"], ["at most 10,000 km"]),
         (["--set", "epsilon_per_km=-4"], ["epsilon per km must be greater than 0"]),
-        (["--region", ""], ["no region named ''"]),
         (["--region", "37.7000001,-122.41,37.7000002,-122.40"], ["smaller than about 100 m"]),
         (["--set", "gama=0.3"], ["gama is not a parameter", "did you mean gamma?", "--mechanism"]),
-        (["--set", "levels=4"], ["levels is not a parameter", "--mechanism"]),
         (["--mechanism", "dprs", "--set", "gama=0.3"], ["dprs has no parameter gama", "gamma?", "centres, delta"]),
         (["--set", "gamma"], ["--set takes a parameter and its value"]),
         (["--set", "gamma=0.3", "--set", "gamma=0.4"], ["--set gamma is given twice"]),
         (["--set", "epsilon=1"], ["epsilon has an option of its own; use --epsilon"]),
         (["--set", "region=berlin"], ["region cannot be set"]),
-        (["--mechanism", "square", "--set", "aim=3"], ["aim"]),
         (["--seed", "-1"], ["seed"]),
-        (["--set", "release=paper", "--set", "population=10", "--set", "centres=5"], ["population sizes nothing"]),
     ],
 )
 def test_options(run: Run, tmp_path: Path, options: list[str], words: list[str]) -> None:
@@ -115,14 +89,6 @@ def test_options(run: Run, tmp_path: Path, options: list[str], words: list[str])
     source.write_text(ENOUGH)
     check(run("protect", source, tmp_path / "out.csv", *options), 2, *words)
     assert [path.name for path in tmp_path.iterdir()] == [source.name]
-
-
-@pytest.mark.parametrize("options", [["--mechanism", "magic"], ["--epsilon", "many"], ["--nope"]])
-def test_words_the_command_line_does_not_know(run: Run, tmp_path: Path, options: list[str]) -> None:
-    outcome = run("protect", tmp_path / "a.csv", tmp_path / "b.csv", *options)
-    assert outcome.code == 2
-    assert options[0] in outcome.err
-    assert "Traceback" not in outcome.err
 
 
 def test_files_that_are_not_what_they_seem(run: Run, tmp_path: Path) -> None:
@@ -151,10 +117,7 @@ def test_existing_output_is_kept(run: Run, tmp_path: Path) -> None:
     source, output = tmp_path / "people.csv", tmp_path / "out.csv"
     source.write_text(ENOUGH)
     output.write_text("precious")
-    check(run("protect", source, output), 4, "exists already", "--force")
-    assert output.read_text() == "precious"
-    check(run("protect", source, tmp_path / "no" / "out.csv"), 4, "folder does not exist")
-    # A failure later on does not touch it either, even with --force.
+    # A failure later on does not touch it, even with --force.
     source.write_text(HEADER + GOOD)
     check(run("protect", source, output, "--force", "--set", "centres=5"), 3, "two people or more")
     assert output.read_text() == "precious"
@@ -224,17 +187,6 @@ def test_a_folder_that_may_not_be_written(run: Run, tmp_path: Path, locked_folde
     check(run("protect", source, locked_folder / name, "--noise", "500m"), 4, "cannot be written")
 
 
-def test_a_folder_that_may_not_be_written_for_intervals_and_pictures(
-    run: Run, tmp_path: Path, locked_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = tmp_path / "people.csv"
-    source.write_text(ENOUGH)
-    check(run("fit", source, locked_folder / "i.json", "--set", "centres=20"), 4, "cannot be written")
-    monkeypatch.setattr("nearveil.cli.demo.PEOPLE", 2_000)
-    outcome = run("demo", "--out", locked_folder)
-    assert (outcome.code, "cannot be written" in outcome.err) == (4, True)
-
-
 @pytest.mark.parametrize(
     ("raised", "shown"),
     [
@@ -268,5 +220,5 @@ def test_a_bug_shows_no_values(run: Run, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("nearveil.release.protect.publish_stream", fail)
     check(run("protect", source, tmp_path / "out.csv", "--noise", "500m"), 1, "RuntimeError", "NEARVEIL_DEBUG")
     monkeypatch.setenv("NEARVEIL_DEBUG", "1")
-    with pytest.raises(RuntimeError):
-        run("protect", source, tmp_path / "out2.csv", "--noise", "500m")
+    outcome = run("protect", source, tmp_path / "out2.csv", "--noise", "500m")
+    assert (outcome.code, "Traceback" in outcome.err) == (1, True)

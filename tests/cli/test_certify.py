@@ -36,19 +36,6 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(defaults, "tries", 2_000)
 
 
-def test_a_certificate_is_written_and_holds(run: Run, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    certificate = tmp_path / "certificate.json"
-    written = run("certify", "--epsilon", 1, "--set", "centres=20", "--out", certificate)
-    assert written.code == 0, written.err
-    found = json.loads(run("certify", "--check", certificate, "--json").out)
-    assert found["holds"] is True
-    assert 0.9 < found["worst_tried"] <= found["bound"] <= 1.0
-    request.getfixturevalue("few_tries")
-    outcome = run("certify", "--check", certificate)
-    assert (outcome.code, outcome.err) == (0, "")
-    assert "The certificate holds" in outcome.out
-
-
 @pytest.mark.usefixtures("few_tries")
 @pytest.mark.parametrize(
     "options",
@@ -158,37 +145,6 @@ def test_files_that_are_no_certificates(run: Run, tmp_path: Path, certificate: P
         assert (outcome.code, len(outcome.err.strip().splitlines())) == (3, 1)
     assert run("certify", "--check", tmp_path / "none.json").code == 3
     assert run("certify", "--check", certificate, "--epsilon", 1).code == 2
-
-
-def test_a_guarantee_in_plain_words(run: Run, people_csv: Path, tmp_path: Path) -> None:
-    metric = run("guarantee", "--set", "centres=60")
-    assert metric.code == 0, metric.err
-    said = " ".join(metric.out.split())
-    # A loss of 0.4 over 100 m: e^0.4 / (1 + e^0.4) = 0.599.
-    assert "100 m apart: 60 % sure (at most 1.5 times likelier)" in said
-    assert "5,000 m apart: not hidden" in said
-    assert "FITTED ON" in said
-    interval = " ".join(run("guarantee", "--epsilon", 1, "--set", "centres=60").out.split())
-    assert "at most 2.72 times likelier" in interval
-    assert "74 % sure" in interval
-    assert "Do not rely on it" in run("guarantee", "--set", "release=paper", "--set", "centres=60").out
-    printed = tmp_path / "result.json"
-    printed.write_text(
-        run("protect", people_csv, tmp_path / "o.csv", "--epsilon", 1, "--set", "centres=60", "--json").out
-    )
-    assert "74 % sure" in " ".join(run("guarantee", printed).out.split())
-    assert run("guarantee", printed, "--card", "short").out.startswith("┌─ GUARANTEE")
-    assert json.loads(run("guarantee", printed, "--json").out) == json.loads(printed.read_text())["guarantee"]
-
-
-def test_what_cannot_be_explained(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    for text in ("{}", "[]", "nothing", '{"guarantee": {"notion": "magic"}}'):
-        path.write_text(text)
-        outcome = run("guarantee", path)
-        assert (outcome.code, len(outcome.err.strip().splitlines())) == (3, 1)
-    path.write_text("{}")
-    assert run("guarantee", path, "--epsilon", 1).code == 2
 
 
 @pytest.mark.parametrize("verb", ["guarantee", "certify"])

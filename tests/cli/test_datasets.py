@@ -31,16 +31,6 @@ def server(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]
         yield running
 
 
-def test_list_says_what_to_do(run: Run, cache: Path) -> None:
-    del cache
-    outcome = run("datasets")
-    assert (outcome.code, outcome.err) == (0, "")
-    lines = {line.split()[0]: line for line in outcome.out.splitlines()}
-    assert lines["gaussian"].split() == ["gaussian", "25,000", "generated"]
-    for name in ("brightkite", "gowalla"):
-        assert lines[name].endswith(f"not found; to get it: nearveil datasets fetch {name}")
-
-
 def test_fetch_both_and_list_them(run: Run, cache: Path, server: FileServer) -> None:
     outcome = run("datasets", "fetch", "--from", server.url)
     assert (outcome.code, outcome.err) == (0, "")

@@ -5,25 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from nearveil.errors import DataError, OutputError, UsageError
+from nearveil.errors import DataError, UsageError
 from nearveil.nearby.publishing.keys import read_keys, schedule_as_written
 from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import StoreError
 from nearveil.server.auth import Access, Caller
 from nearveil.server.scopes import ALL_SCOPES
 from tests.cli.key_commands import run
-
-
-def test_create_never_replaces(tmp_path: Path) -> None:
-    path = tmp_path / "keys.json"
-    made = run("create", path)
-    assert made.exit_code == 0
-    keys = read_keys(path)
-    assert keys.tokens.hex() not in made.output
-    with pytest.raises(OutputError):
-        run("create", path)
-    assert read_keys(path) == keys
-
 
 # -- the schedule ------------------------------------------------------------------------------------------------------
 
@@ -88,12 +76,6 @@ def test_the_store_of_a_platform_key_comes_from_the_service_s_settings(
     monkeypatch.delenv("NEARVEIL_STORE")
     with pytest.raises(UsageError, match="can see the password in --store; put the address into NEARVEIL_STORE"):
         run("platform", "--remove", "shop", "--store", "postgresql://ann:s3cret@127.0.0.1:9/nearveil")
-
-
-@pytest.mark.parametrize("scopes", ["", "everything", "ask report", "ask,,report", "all,ask"])
-def test_scopes_that_are_none(tmp_path: Path, scopes: str) -> None:
-    with pytest.raises(UsageError, match="some of ask, report, people, metrics, admin"):
-        run("platform", "--store", tmp_path / "nearveil.db", "--name", "shop", "--scopes", scopes)
 
 
 @pytest.mark.parametrize(

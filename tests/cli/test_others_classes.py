@@ -217,14 +217,6 @@ def test_a_class_whose_promise_is_not_true(
     assert (namesake.code, "give it another name" in namesake.err) == (2, True)
 
 
-def test_a_promise_of_others_is_marked_as_theirs(run: Run, own_file: Path, few_csv: Path, tmp_path: Path) -> None:
-    done = run("protect", few_csv, tmp_path / "out.csv", "--mechanism", f"{own_file}:Planar", "--json")
-    assert done.code == 0, done.err
-    document = json.loads(done.out)
-    assert (document["epsilon_holds"], document["holds_for_these_people"]) == (None, None)
-    assert any("The author of Planar states this" in note for note in document["guarantee"]["notes"])
-
-
 def test_plan_and_its_text(run: Run, own_file: Path, few_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "QUICK", TINY)
     monkeypatch.setattr(planning, "sound_families", lambda: OURS)
@@ -238,11 +230,8 @@ def test_plan_and_its_text(run: Run, own_file: Path, few_csv: Path, monkeypatch:
     assert f"--mechanism {own_file}:Planar --noise" in tried["planar of mine"]["command"]
     text = run(*[one for one in asked if one != "--between-all-places"], *both)
     assert text.code == 0, text.err
-    words = re.sub(r"\s+", " ", text.out)
-    assert re.search(r"^rounded, .* none +nothing ", text.out, re.MULTILINE)
-    assert "rounded has no density: the attacker goes by draws of its own" in words
     # It meets the goal, and is not recommended.
-    assert "Recommended: rounded" not in words
+    assert "Recommended: rounded" not in re.sub(r"\s+", " ", text.out)
     length = run("plan", few_csv, "--noise", "400m", "--quick", "--cores", 1, *both, "--json")
     reasons = json.loads(length.out)["left_out"]
     assert "rounded: its guarantee is not the metric promise at that length" in reasons
@@ -255,36 +244,9 @@ def test_reproduce_on_own_people(run: Run, own_file: Path, few_csv: Path, monkey
     asked = ("reproduce", "frontier", "--input", few_csv, "--quick", "--runs", 1, "--cores", 1, "--out", out)
     done = run(*asked, "--mechanism", f"{own_file}:Rounded")
     assert done.code == 0, done.err
-    assert re.search(r"^rounded +default", done.out, re.MULTILINE)
-    lines = done.out.splitlines()
-    # What came out is first, no line is wide, and no footnote is there twice.
-    assert lines[2].startswith("- On people, ")
-    assert any(line.startswith("- Your own rounded on people") for line in lines)
-    assert max(map(len, lines)) <= 100 or max(lines, key=len).startswith("Written to")
-    assert len(re.findall(r"best\s+attacker:\s+knows", done.out)) == 1
     assert "computed from true locations" in done.err
     assert (out / "frontier-people.png").exists()
     assert ",rounded," in (out / "frontier.csv").read_text()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("table1", "--region", "berlin"), "--region is for --input"),
-        (("table1", "--input", "gaussian.csv"), "gaussian is a population of the paper"),
-        (("table1", "--dataset", "gaussian", "--mechanism", "{file}:Rounded"), "goes on the frontier"),
-        (("frontier", "--dataset", "gaussian", "--attack", "{file}:StartIsIt"), "goes into table1"),
-    ],
-)
-def test_what_reproduce_refuses(
-    arguments: tuple[str, ...], words: str, run: Run, own_file: Path, few_csv: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(few_csv.parent)
-    few_csv.rename(few_csv.with_name("gaussian.csv"))
-    outcome = run("reproduce", *(one.format(file=own_file) for one in arguments), "--out", "out")
-    assert (outcome.code, outcome.out) == (2, "")
-    assert words in outcome.err
-    assert not Path("out").exists()
 
 
 @pytest.mark.parametrize(

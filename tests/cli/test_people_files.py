@@ -1,6 +1,5 @@
 """Commands on files as people have them: pipes, metres, text columns, bad rows, and slips."""
 
-import csv
 import io
 import json
 import sys
@@ -22,19 +21,6 @@ PEOPLE = "id,latitude,longitude\n" + "".join(f"{row},{37.6 + row / 1e3:.4f},-122
 @pytest.fixture
 def piped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PEOPLE.encode())))
-
-
-@pytest.mark.usefixtures("piped")
-def test_from_standard_input_to_standard_output(run: Run) -> None:
-    outcome = run("protect", "-", "-", "--noise", "300m")
-    assert outcome.code == 0, outcome.err
-    rows = list(csv.DictReader(io.StringIO(outcome.out)))
-    assert sorted(int(row["id"]) for row in rows) == list(range(200))
-    # In another order, and not where they were; what belongs to the result is elsewhere.
-    assert [int(row["id"]) for row in rows] != list(range(200))
-    assert not {row["latitude"] for row in rows} & set(PEOPLE.split(","))
-    assert "200 locations published on standard output" in outcome.err
-    assert "Every published" in outcome.err
 
 
 @pytest.mark.usefixtures("piped")

@@ -14,14 +14,12 @@ from nearveil.evaluation.families import sound_families
 from nearveil.evaluation.planning import people as planning_people
 from nearveil.evaluation.planning import plan as planning
 from nearveil.evaluation.planning.measuring import Sizes
-from nearveil.evaluation.planning.months import service_months
 from nearveil.evaluation.planning.people import PeopleSource
 from nearveil.evaluation.planning.plan import Effort
-from nearveil.io.datasets import Dataset
 from nearveil.io.people import ReadOptions
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fit_grid import synthetic_people
-from nearveil.region import Region, as_region
+from nearveil.region import Region
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run, write_people
 
@@ -178,14 +176,3 @@ def test_plan_says_what_months_give_away(run: Run, few_csv: Path, monkeypatch: p
     )
     assert "Longer was not measured" in said
     assert "over months" not in run(*asked[:-1], "none").out
-
-
-def test_what_no_service_does_has_no_months(run: Run, few_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only planar Laplace noise and hiding among people are served, and DPRS is not."""
-    monkeypatch.setattr(planning, "QUICK", replace(TINY, months=(1,), followed=5))
-    document = json.loads(run("plan", few_csv, "--hide-among", 50, *QUICKLY, "--json").out)
-    assert [one["months"] for one in document["service_after_months"]] == [1]
-    dprs = next(one for family in sound_families() for one in family.members if one.is_dprs)
-    region = as_region("san-francisco")
-    town = Dataset("town", region, synthetic_city(1000, region, rng=1))
-    assert service_months(town, dprs, (1,), people=5, seed=1) == ()

@@ -8,27 +8,10 @@ import numpy as np
 import pytest
 
 from nearveil.io.files import read_people
-from nearveil.region import named_region
-from nearveil.types import FloatArray
 from tests.cli.conftest import Run
 
 FEW = ("--set", "centres=100")
 PLANAR = ("--mechanism", "planar-laplace", "--noise", "500m")
-
-
-def test_one_command(run: Run, people_csv: Path, city: FloatArray, tmp_path: Path) -> None:
-    outcome = run("protect", people_csv, tmp_path / "out.csv")
-    assert outcome.code == 0, outcome.err
-    published = read_people(tmp_path / "out.csv")
-    assert sorted(map(int, published.carried["id"].to_pylist())) == list(range(5000))
-    assert named_region("san-francisco").contains(published.points).all()
-    assert (published.points != city.round(6)).any(axis=1).mean() > 0.99
-    assert outcome.out.startswith(f"5,000 locations published in {tmp_path / 'out.csv'}, moved 500 m on average.\n")
-    for words in ("GUARANTEE", "of two places 500 m apart", "0.004 per metre ", "Not covered"):
-        assert words in outcome.out
-    # Nothing is learned from the file, so nobody pays for it.
-    for words in ("fitted on", "per metre +"):
-        assert words not in outcome.out
 
 
 KEYS = {
@@ -115,32 +98,11 @@ def test_json_says_what_holds_for_the_people_of_the_file(
     assert document["epsilon_holds"] is own
 
 
-def test_intervals_from_a_file(run: Run, people_csv: Path, tmp_path: Path) -> None:
-    intervals = tmp_path / "intervals.json"
-    assert run("fit", people_csv, intervals, "--epsilon", 0.5, *FEW).code == 0
-    few = tmp_path / "few.csv"
-    few.write_text("lat,lon\n37.7,-122.4\n37.7,-122.4\n")
-    outcome = run("protect", few, tmp_path / "out.csv", "--intervals", intervals, "--json")
-    assert outcome.code == 0, outcome.err
-    document = json.loads(outcome.out)
-    assert document["rows"] == 2
-    assert document["guarantee"]["also"][0]["epsilon"] == pytest.approx(0.5)
-    assert run("protect", few, tmp_path / "o.csv", "--intervals", intervals, "--set", "centres=5").code == 2
-    assert run("protect", few, tmp_path / "o.csv", "--intervals", intervals, "--region", "paris").code == 2
-
-
 def test_per_row_budgets_are_not_called_per_person(run: Run, people_csv: Path, tmp_path: Path) -> None:
     outcome = run("protect", people_csv, tmp_path / "o.csv", "--epsilon", 1, "--per-row", "--json", *FEW)
     guarantee = json.loads(outcome.out)["guarantee"]
     assert {guarantee["unit"], *(other["unit"] for other in guarantee["also"])} == {"per row"}
     assert all(statement["per_row"] for statement in (guarantee, *guarantee["also"]))
-
-
-def test_person_column_must_be_there_and_full(run: Run, tmp_path: Path) -> None:
-    source = tmp_path / "rows.csv"
-    source.write_text("who,lat,lon\na,37.7,-122.4\n,37.6,-122.3\n")
-    assert "row 2 has no 'who'" in run("protect", source, tmp_path / "o.csv", *PLANAR, "--person", "who").err
-    assert "no column 'nobody'" in run("protect", source, tmp_path / "o.csv", "--person", "nobody").err
 
 
 def test_a_forgotten_person_column_is_noticed(run: Run, tmp_path: Path) -> None:

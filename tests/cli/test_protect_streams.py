@@ -12,8 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nearveil.io.files import read_people
-from nearveil.types import FloatArray
 from tests.cli.conftest import Run
 
 PLANAR = ("--mechanism", "planar-laplace")
@@ -166,10 +164,3 @@ def test_people_who_repeat_in_another_batch_are_refused(run: Run, tmp_path: Path
     warned = run("protect", tmp_path / "in.parquet", tmp_path / "out.csv", *PLANAR, "--json")
     assert "column 'id' looks like a person's id and repeats" in warned.err
     assert json.loads(warned.out)["epsilon_holds"] is False
-
-
-def test_plain_parquet_stays_plain(run: Run, tmp_path: Path, city: FloatArray) -> None:
-    pq.write_table(people(1000), tmp_path / "in.parquet")
-    assert run("protect", tmp_path / "in.parquet", tmp_path / "out.parquet", *PLANAR).code == 0
-    assert pq.read_schema(tmp_path / "out.parquet").names == ["id", "lat", "lon"]
-    assert len(read_people(tmp_path / "out.parquet")) == 1000

@@ -91,28 +91,6 @@ def test_a_dictionary_does_not_list_categories_in_the_old_order(
     assert b"p5000" not in (tmp_path / "out.parquet").read_bytes()
 
 
-def test_geojson_keeps_every_feature_whole(run: Run, tmp_path: Path) -> None:
-    features = [
-        {
-            "type": "Feature",
-            "id": f"f{row}",
-            "properties": {"row": row, "tags": [row]},
-            "geometry": {"type": "Point", "coordinates": [-122.4, 37.6 + row / 1000]},
-        }
-        for row in range(200)
-    ]
-    (tmp_path / "in.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    outcome = run("protect", tmp_path / "in.geojson", tmp_path / "out.geojson", *PLANAR)
-    assert outcome.code == 0, outcome.err
-    found = json.loads((tmp_path / "out.geojson").read_text())["features"]
-    assert [one["properties"]["row"] for one in found] != list(range(200))
-    assert sorted(one["properties"]["row"] for one in found) == list(range(200))
-    for one in found:
-        row = one["properties"]["row"]
-        assert (one["id"], one["properties"]["tags"]) == (f"f{row}", [row])
-        assert abs(one["geometry"]["coordinates"][1] - 37.6 - row / 1000) < 0.05
-
-
 def test_the_card_says_what_a_kept_order_can_give_away(run: Run, source: Path, tmp_path: Path) -> None:
     for option, order in ((("--keep-order",), "kept"), ((), "random")):
         document = json.loads(run("protect", source, tmp_path / f"{order}.csv", *PLANAR, *option, "--json").out)

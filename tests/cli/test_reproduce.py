@@ -56,19 +56,6 @@ def test_one_figure_from_one_command(run: Run, data: Path, tmp_path: Path) -> No
     assert f"Written to {other}: figure9.csv, figure9.md, figure9.png" in outcome.out
 
 
-def test_what_is_finished_is_not_measured_again(run: Run, data: Path, tmp_path: Path) -> None:
-    arguments = ("reproduce", *SMALL, "--data-dir", data, "--out", tmp_path / "out")
-    run(*arguments[:1], "figure4", *arguments[1:])
-    before = lines(tmp_path / "out")
-    csv = files(tmp_path / "out")["figure4.csv"]
-    run(*arguments[:1], "figure4", *arguments[1:])
-    assert lines(tmp_path / "out") == before
-    assert files(tmp_path / "out")["figure4.csv"] == csv
-    # Figure 7 has one mechanism more.
-    assert run(*arguments[:1], "figure7", *arguments[1:]).code == 0
-    assert len(lines(tmp_path / "out")) == len(before) + 1
-
-
 def test_killed_in_the_middle_and_run_again(run: Run, data: Path, tmp_path: Path) -> None:
     arguments = ["reproduce", "table3", "--dataset", "brightkite", "--data-dir", str(data), "--quick", "--runs", "2",
                  "--instances", "3"]  # fmt: skip
@@ -149,12 +136,3 @@ def test_a_folder_that_cannot_be_used(run: Run, data: Path, tmp_path: Path) -> N
     with open_journal(tmp_path / "busy" / "cells.jsonl"):
         code, words = reproduce(tmp_path / "busy")
     assert (code, "another run is writing" in words) == (2, True)
-
-
-def test_too_few_people_for_the_papers_centres(run: Run, data: Path, tmp_path: Path) -> None:
-    (data / "brightkite.csv").write_text(
-        "latitude,longitude\n" + "".join(f"37.7{n:03d},-122.4\n" for n in range(300)), encoding="utf-8"
-    )
-    outcome = run("reproduce", "figure9", *SMALL, "--data-dir", data, "--out", tmp_path / "out")
-    assert outcome.code in (2, 3)
-    assert len(outcome.err.splitlines()) == 1

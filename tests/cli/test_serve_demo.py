@@ -61,16 +61,6 @@ def test_it_hides_among_people(started: list[Any], tmp_path: Path) -> None:
     assert first.fixed == second.fixed
 
 
-def test_cells_made_before_are_used_as_they_are(started: list[Any], tmp_path: Path) -> None:
-    """Otherwise a later version with other cells could not open the store."""
-    start(tmp_path, hide_among=50)
-    file = tmp_path / "demo" / "cells-50.geojson"
-    written = file.stat()
-    start(tmp_path, hide_among=50)
-    assert (file.stat().st_mtime_ns, file.stat().st_ino) == (written.st_mtime_ns, written.st_ino)
-    assert len(started) == 2
-
-
 def test_its_noise_is_in_metres_unless_told_otherwise(started: list[Any], tmp_path: Path) -> None:
     start(tmp_path)
     start(tmp_path / "other", noise="300m")
