@@ -7,12 +7,10 @@ import csv
 import gc
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -82,15 +80,6 @@ def command(*arguments: object) -> list[str]:
 def run_process(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """Run ``nearveil`` as a process of its own, with bytes on its standard input."""
     return subprocess.run(command(*arguments), input=stdin, capture_output=True, check=False, timeout=DEADLINE_S)
-
-
-def wait_until(is_true: Callable[[], bool], what: str) -> None:
-    """Look often until a condition holds; fail at a deadline that a busy machine meets too."""
-    end = time.monotonic() + DEADLINE_S
-    while not is_true():
-        assert time.monotonic() < end, f"waited {DEADLINE_S:.0f} s for {what}"
-        os.sched_yield()
-        time.sleep(0.02)
 
 
 def write_csv(path: Path, users: Array, separator: str = ",") -> Path:

@@ -22,8 +22,8 @@ from tests.acceptance.helpers import (
     distances_m,
     done,
     files_below,
-    wait_until,
 )
+from tests.waiting import until
 
 # Tests publish when they like, and ask as much as they like.
 OPTIONS = ("--test-hooks", "--questions-per-minute", "0")
@@ -54,11 +54,11 @@ class Service:
             except httpx.TransportError:
                 return False
 
-        wait_until(is_ready, "the service to start")
+        until(is_ready)
         self.url = found[0]
         self.key_file = self.folder / "nearveil-data" / "platform-key.txt"
         self.client = httpx.Client(base_url=self.url, timeout=DEADLINE_S)
-        wait_until(lambda: self.call("GET", "/readyz").status_code == 200, "the service to be ready")
+        until(lambda: self.call("GET", "/readyz").status_code == 200)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         self.client.close()

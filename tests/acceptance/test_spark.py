@@ -4,6 +4,7 @@ Its ``protect`` is the one documented function that is not in ``nv``.
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +49,8 @@ spark.stop()
 def test_a_spark_data_frame(users_csv: Path, users: Array, tmp_path: Path) -> None:
     """All rows are there once, moved, in another order, and the same however often Spark computes them."""
     program = [sys.executable, "-c", PROGRAM, str(users_csv), str(tmp_path / "out.json")]
-    ended = subprocess.run(program, cwd=tmp_path, capture_output=True, check=False, timeout=300)
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    ended = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=300)
     assert ended.returncode == 0, ended.stderr[-2000:]
     result = json.loads((tmp_path / "out.json").read_text())
     assert result["same"]
