@@ -110,9 +110,6 @@ def test_dark_follows_the_system_and_the_button(browser: Tab, page: Path) -> Non
     assert browser.run("document.getElementById('theme').getAttribute('aria-label')") == "Switch to light colours"
     browser.run(press)
     assert (browser.run(SHOWN), browser.run(ground)) == (["light", "light"], "rgb(255, 255, 255)")
-    # Remembered, against the system.
-    browser.open(page, width=1280, dark=True)
-    assert browser.run(SHOWN) == ["light", "light"]
     browser.run(press)
     # Paper is white whatever the screen is.
     browser.page.emulate_media(media="print", color_scheme="dark")

@@ -5,12 +5,7 @@
   const darkness = matchMedia("(prefers-color-scheme: dark)");
   const wide = matchMedia("(min-width: 1080px)");
 
-  // A page from a disk may not be allowed to store anything; it then forgets, and nothing else.
-  const stored = () => { try { return localStorage.getItem("nearveil-theme"); } catch { return null; } };
-  const store = (theme) => { try { localStorage.setItem("nearveil-theme", theme); } catch { /* forgotten */ } };
   const theme = () => root.dataset.theme || (darkness.matches ? "dark" : "light");
-  // Before anything is shown, so that the page does not flash.
-  if (["dark", "light"].includes(stored())) root.dataset.theme = stored();
 
   function themeButton() {
     const button = document.getElementById("theme");
@@ -22,7 +17,6 @@
     button.hidden = false;
     button.addEventListener("click", () => {
       root.dataset.theme = theme() === "dark" ? "light" : "dark";
-      store(root.dataset.theme);
       say();
     });
     darkness.addEventListener("change", say);

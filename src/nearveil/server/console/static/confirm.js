@@ -8,15 +8,12 @@ export function confirmed({ title, points, action }) {
   $("confirm-title").textContent = title;
   $("confirm-points").replaceChildren(...points.map((textContent) => make("li", { textContent })));
   $("confirm-yes").textContent = action;
-  dialog.returnValue = "";
   dialog.showModal();
   $("confirm-no").focus();
   return new Promise((done) => {
-    dialog.addEventListener("close", () => done(dialog.returnValue === "yes"), { once: true });
+    $("confirm-yes").onclick = () => { done(true); dialog.close(); };
+    $("confirm-no").onclick = () => dialog.close();
+    // The event of an earlier closing may arrive when the dialog is open again.
+    dialog.onclose = () => { if (!dialog.open) done(false); };
   });
-}
-
-export function setUpConfirm() {
-  $("confirm-yes").addEventListener("click", () => $("confirm").close("yes"));
-  $("confirm-no").addEventListener("click", () => $("confirm").close());
 }

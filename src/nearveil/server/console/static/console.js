@@ -3,7 +3,6 @@
 import { Refusal, ask, key } from "./api.js";
 import { forgetAskers, setUpAskers, showAskers } from "./askers.js";
 import { setUpAttack } from "./attack.js";
-import { setUpConfirm } from "./confirm.js";
 import { showDial } from "./dial.js";
 import { forgetKeys, setUpKeys, showKeys } from "./keys.js";
 import { showLedger, tick } from "./ledger.js";
@@ -110,7 +109,6 @@ async function beat() {
 }
 
 setUpTheme();
-setUpConfirm();
 setUpPerson();
 setUpAskers();
 setUpKeys(signOut);
