@@ -105,15 +105,44 @@ def special(draw: random.Random) -> Iterator[dict[str, Any]]:
 
 def errors() -> Iterator[dict[str, Any]]:
     """Give inputs that must be errors."""
-    good = {"key": "9f" * 32, "noise_m": 500, "user": "ann", "latitude": 52.52, "longitude": 13.405, "known": [], "accuracy_m": None}
+    good = {
+        "key": "9f" * 32,
+        "noise_m": 500,
+        "user": "ann",
+        "latitude": 52.52,
+        "longitude": 13.405,
+        "known": [],
+        "accuracy_m": None,
+    }
     texts = ("NaN", "Infinity", "-Infinity", "500", None, [], True)
     for name, values in {
-        "key": ("", "9f" * 31, "9f" * 33, "9f" * 31 + "9g", "9f" * 31 + " f", " " + "9f" * 32, "9f" * 32 + "\n", 7, None),
+        "key": (
+            "",
+            "9f" * 31,
+            "9f" * 33,
+            "9f" * 31 + "9g",
+            "9f" * 31 + " f",
+            " " + "9f" * 32,
+            "9f" * 32 + "\n",
+            7,
+            None,
+        ),
         "noise_m": (0, 49.9999, 100_000.0001, -500, *texts),
         "user": ("", "\ud800", "a\udc00b", 7, None, ["ann"]),
         "latitude": (90.0001, -90.0001, 1e300, *texts),
         "longitude": texts,
-        "known": (None, 7, "52.52", [52.52], [[52.52]], [[52.52, 13.405, 0]], [[91, 0]], [[0, "NaN"]], [["52.52", 0]], [None]),
+        "known": (
+            None,
+            7,
+            "52.52",
+            [52.52],
+            [[52.52]],
+            [[52.52, 13.405, 0]],
+            [[91, 0]],
+            [[0, "NaN"]],
+            [["52.52", 0]],
+            [None],
+        ),
         "accuracy_m": (-1, -1e-9, "NaN", "-Infinity", "15", [], True),
     }.items():
         yield from ({"wrong": name} | good | {name: value} for value in values)
