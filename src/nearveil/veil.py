@@ -224,7 +224,7 @@ and people who live together."""
 
 
 def _number(value: Any, name: str, words: str, least: float, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+    if isinstance(value, bool) or not isinstance(value, (float, Real, Decimal)):  # float is quick to find
         raise TypeError(f"{name} must be a number")
     try:
         number = float(value)
@@ -245,7 +245,7 @@ def _identity(user: str) -> bytes:
 
 
 def _location(pair: Any) -> tuple[float, float, float]:
-    if not isinstance(pair, Iterable) or len(pair := tuple(pair)) != 2:
+    if not isinstance(pair, (tuple, Iterable)) or len(pair := tuple(pair)) != 2:
         raise TypeError("a location must be a pair of latitude and longitude")
     latitude = _number(pair[0], "latitude", "from -90 to 90", -90, 90)
     longitude = _number(pair[1], "longitude", "that is finite", -sys.float_info.max, sys.float_info.max)
