@@ -1,0 +1,330 @@
+"""Veil: lasting noise for locations as one pure function. This file needs nothing but Python, and may be copied.
+
+A user's sphere is turned at random and cut into cells, both drawn from a secret key; a cell has one answer for good.
+So the answers of a location cannot be averaged, and nothing needs to be stored. `R` is the radius of the Earth, `H` is
+`noise_m`, `h = H / 4` the side of a cell, `eps = 2 / H` per meter. The numbers are those of `Veil.guarantee`.
+
+**Proof of 1.** Let `Q` be the user's rotation, uniform over all rotations, and `c(Q, x)` the center of the cell of the
+location `x`, turned back. Gamma(2, eps) distances that are kept with probability `sin(d) / d` have a density
+proportional to `exp(-eps d) sin d`, and `sin d` is the length of the circle at distance `d`: the answer to `x` has the
+density `p(y | x) = E_Q[C exp(-eps d(c(Q, x), y))]` per area, with the same `C` for every center. Let `g` be the
+rotation along the great circle that takes `x` to `x'`. `Q g^-1` is as uniform as `Q`, and `c(Q g^-1, g x) = g c(Q, x)`:
+`p(y | x') = E_Q[C exp(-eps d(g c(Q, x), y))]`. Since `g` moves no point farther than those of its great circle, which
+`x` is on, `d(g c, y)` and `d(c, y)` differ by at most `d(x, x')`. So `p(y | x) <= exp(eps d(x, x')) p(y | x')`, and
+rounding adds nothing. (`Q` and the noise are those of HMAC-SHA-256: this holds unless an attacker tells it from chance.
+Its uniforms have 53 bits, so the noise ends at 37 H.)
+
+**Proof of 2.** Put `Q g^-1` for `Q` again, `g` the rigid motion: both traces use the same rows and columns, and k cells
+have their centers moved by at most D. Their noise is independent: k factors of at most `exp(eps D)` multiply. With
+`known`, a cell that was only compared, in vain, brings a factor `(1 - p) / (1 - p')`, where `p` and `p'`, the chances
+that its answer is within 3 m of an entry, are at most `30 / H^2` (H in meters) and differ by at most `exp(eps D)`: this
+adds about `30 / H^2` of what an answer costs, 0.012 % at 500 m.
+
+**Proof of 3.** The first fix of each distinct answer is in its cell, whose center is half a diagonal away at most:
+`h / sqrt(2)`, and `h sqrt(3) / 2` where rows are shortest. So two centers are at most `d_j + sqrt(2) h` apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import re
+import secrets
+import struct
+import sys
+from collections.abc import Iterable
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+R = 6_371_008.8
+PI = math.pi
+Pair = Iterable[float]
+
+
+class Veil:
+    """Moves a user's locations by noise that lasts: the same user in the same cell always gets the same answer.
+
+    It has no state, and threads may share it. It is pickled with its key.
+
+    Parameters
+    ----------
+    key : bytes or str
+        The secret: 32 bytes or 64 hex digits, such as `new_key` gives. Nobody who reads answers may read it.
+    noise_m : float
+        How long the noise is on average, in meters: from 50 to 100,000.
+
+    Examples
+    --------
+    >>> veil = Veil(Veil.new_key(), noise_m=500)
+    >>> first = veil.blur("ann", 52.5200, 13.4050)
+    >>> veil.blur("ann", 52.5201, 13.4051, known=[first], accuracy_m=15) == first
+    True
+    """
+
+    __slots__ = ("_key", "_mm", "_noise", "_outer", "_rotation", "_rows")
+
+    guarantee = """\
+1. One location, without known: eps-geo-indistinguishable with eps = 2 / noise_m per meter of great-circle distance, \
+everywhere, poles included. As the secret is pseudo-random, this is computational. WGS84 distances differ by up to 0.56 %.
+2. A trace with k distinct answers: to move all of it rigidly by at most D meters costs at most eps k D, the pattern of \
+equal answers included. With known, answers that were only compared add at most a hundredth of that at 50 m, less beyond.
+3. Two traces with the same pattern of equal answers, and the grid known to the attacker: at most eps times the sum of \
+d_j + sqrt(2) noise_m / 4 over the distinct cells, d_j between the fixes at which each was first published.
+4. Not protected: the pattern itself. That a user returned, and when, is disclosed. Many fixes while crossing a border \
+locate the border to about a meter: blur where a user stops, not at every fix.
+5. Whoever holds the key and the answers finds every cell. Keep the key from whoever may read the answers.
+6. Whoever can have a location of their choice blurred for a user, or choose known, and sees the answer, finds the cell \
+in about 75 calls. Call it for the authenticated user only, take known from your own table, limit the rate.
+7. Changing noise_m or the key draws everything again: two releases, whose losses add. So do two accounts of one user, \
+and people who live together."""
+
+    def __init__(self, key: bytes | str, noise_m: float = 500) -> None:
+        self._mm = math.floor(_number(noise_m, "noise_m", 50, 100_000) * 1000 + 0.5)
+        self._rows = math.floor(PI * R / (self.noise_m / 4) + 0.5)
+        if isinstance(key, str):
+            key = bytes.fromhex(key) if re.fullmatch("[0-9a-fA-F]{64}", key) else b""
+        if not isinstance(key, bytes):
+            raise TypeError("the key must be bytes, or text of hex digits")
+        if len(key) != 32:
+            raise ValueError("the key must be 32 bytes or 64 hex digits; Veil.new_key() makes one")
+        self._key = key
+        # HMAC-SHA-256 after the fields that all messages begin with, to be copied for each message.
+        inner, self._outer = (
+            hashlib.sha256(bytes(byte ^ pad for byte in key.ljust(64, b"\0"))) for pad in (0x36, 0x5C)
+        )
+        self._rotation, self._noise = inner.copy(), inner.copy()
+        self._rotation.update(_fields(b"nearveil/veil/1", b"rotation", b"%d" % self._mm))
+        self._noise.update(_fields(b"nearveil/veil/1", b"noise", b"%d" % self._mm))
+
+    @classmethod
+    def from_env(cls, name: str, noise_m: float = 500) -> Veil:
+        """Return a Veil whose key is in an environment variable, as hex digits."""
+        if name not in os.environ:
+            raise ValueError(f"set the environment variable {name} to the key: 64 hex digits")
+        return cls(os.environ[name].strip(), noise_m)
+
+    @staticmethod
+    def new_key() -> str:
+        """Return a random key as 64 hex digits, to be kept in a secret store."""
+        return secrets.token_hex(32)
+
+    @property
+    def noise_m(self) -> float:
+        """The length of the noise on average, rounded to millimeters."""
+        return self._mm / 1000
+
+    def __repr__(self) -> str:
+        return f"Veil(noise_m={self.noise_m})"
+
+    def __reduce__(self) -> tuple[type[Veil], tuple[bytes, float]]:
+        return type(self), (self._key, self.noise_m)
+
+    def blur(
+        self, user: str, latitude: float, longitude: float, known: Iterable[Pair] = (), accuracy_m: float | None = None
+    ) -> tuple[float, float]:
+        """Return the latitude and longitude to store and show in place of a user's location.
+
+        Parameters
+        ----------
+        user : str
+            An internal id that never changes. Its exact characters count.
+        latitude, longitude : float
+            The true location in degrees.
+        known : iterable of pairs
+            The user's earlier answers, oldest first: the first that is the answer of a cell nearby is given again.
+        accuracy_m : float, optional
+            The radius that the phone states for this fix. Twice as far is nearby, but at least the side of a cell.
+        """
+        identity, location = _identity(user), _location((latitude, longitude))
+        reach = self._reach(accuracy_m)
+        if not isinstance(known, Iterable):
+            raise TypeError("known must be a list of pairs of latitude and longitude")
+        entries = [_named("known", number, _location, pair) for number, pair in enumerate(known)]
+        turn = _turn(math, _uniforms(self._digest(self._rotation, identity)))
+        turned = _turned(turn, location)
+        if entries:
+            answers = [self._answer(identity, turn, *cell) for cell in self._cells_near(turned, reach)]
+            vectors = [_location(answer) for answer in answers]
+            for entry in entries:
+                gaps = [R * math.dist(entry, vector) for vector in vectors]
+                if min(gaps, default=math.inf) <= 3:
+                    return answers[gaps.index(min(gaps))]
+        return self._answer(identity, turn, *self._cell(math, turned))
+
+    def blur_many(
+        self, users: Iterable[str], latitudes: Iterable[float], longitudes: Iterable[float]
+    ) -> tuple[Any, Any]:
+        """Return `blur` of every row, without ``known``, as arrays of latitudes and longitudes. It needs NumPy 2."""
+        import numpy as np  # noqa: PLC0415 - the rest does without
+
+        rows = list(zip(users, latitudes, longitudes, strict=True))
+        identities = [_named("row", number, _identity, row[0]) for number, row in enumerate(rows)]
+        points = np.array([_named("row", number, _location, row[1:]) for number, row in enumerate(rows)])
+        of_user = {identity: self._digest(self._rotation, identity) for identity in identities}
+        turn = _turn(np, _uniforms_of(np, [of_user[identity] for identity in identities]))
+        row, column = self._cell(np, _turned(turn, points.reshape(-1, 3).T))
+        distance, bearing, attempt = np.empty(len(rows)), np.empty(len(rows)), 0
+        left = np.arange(len(rows))
+        while len(left):
+            cells = zip(left.tolist(), row[left].astype(int).tolist(), column[left].astype(int).tolist(), strict=True)
+            digests = [self._digest(self._noise, identities[at], *cell, attempt) for at, *cell in cells]
+            uniforms = _uniforms_of(np, digests)
+            distance[left], bearing[left] = self._distance(np, uniforms), uniforms[2]
+            left, attempt = left[uniforms[3] * distance[left] > np.sin(distance[left])], attempt + 1
+        return _published(np, turn, self._moved(np, row, column, distance, bearing))
+
+    def radius_m(self, probability: float, accuracy_m: float | None = None) -> float:
+        """Return a radius around an answer that contains the user with at least this probability; it is public."""
+        if (wanted := _number(probability, "probability", 0, 1)) in (0, 1):
+            raise ValueError("probability must be more than 0 and less than 1")
+        # The noise's quantile in the plane (it is smaller on a sphere), times eps, by Newton's method from above.
+        loss = -math.log1p(-wanted)
+        quantile = loss + math.sqrt(2 * loss)
+        for _ in range(60):
+            quantile -= (quantile - math.log1p(quantile) - loss) * (1 + quantile) / quantile
+        return quantile * self.noise_m / 2 + self._reach(accuracy_m)
+
+    def _reach(self, accuracy_m: float | None) -> float:
+        accuracy = 0.0 if accuracy_m is None else _number(accuracy_m, "accuracy_m", 0, math.inf)
+        return min(max(self.noise_m / 4, 2 * accuracy), self.noise_m)
+
+    def _digest(self, state: Any, identity: bytes, *numbers: int) -> Any:
+        inner, outer = state.copy(), self._outer.copy()
+        inner.update(_fields(identity, *[b"%d" % number for number in numbers]))
+        outer.update(inner.digest())
+        return outer.digest()
+
+    def _answer(self, identity: bytes, turn: Any, row: int, column: int) -> tuple[float, float]:
+        attempt = 0
+        while True:
+            uniforms = _uniforms(self._digest(self._noise, identity, row, column, attempt))
+            distance = self._distance(math, uniforms)
+            if uniforms[3] * distance <= math.sin(distance):
+                return _published(math, turn, self._moved(math, row, column, distance, uniforms[2]))
+            attempt += 1
+
+    # Here ``m`` is the module of the functions: math for numbers, numpy for arrays.
+
+    def _distance(self, m: Any, uniforms: Any) -> Any:
+        return -(m.log(uniforms[0]) + m.log(uniforms[1])) / (2 / self.noise_m * R)
+
+    def _row(self, m: Any, row: Any) -> tuple[Any, Any]:
+        """Return the latitude of a row's centers, and how many columns it has."""
+        center = (row + 0.5) * (PI / self._rows) - PI / 2
+        return center, m.floor(2 * PI * m.cos(center) / (PI / self._rows) + 0.5)
+
+    def _cell(self, m: Any, turned: Any) -> tuple[Any, Any]:
+        latitude, longitude = _angles(m, turned)
+        row = m.floor((latitude + PI / 2) / (PI / self._rows))
+        row = row - (row >= self._rows)
+        columns = self._row(m, row)[1]
+        column = m.floor(columns * (longitude + PI) / (2 * PI))
+        return row, column - (column >= columns)
+
+    def _cells_near(self, turned: Any, reach: float) -> list[tuple[int, int]]:
+        """Return the cells whose center is within reach in a straight line, by row and column."""
+        (latitude, longitude), step, found = _angles(math, turned), PI / self._rows, []
+        # Half a chord of the unit sphere, and a little more: the straight line decides.
+        half = reach / R / 2 * (1 + 1e-6)
+        first, last = ((latitude + PI / 2 + side * math.asin(half)) / step - 0.5 for side in (-2, 2))
+        for row in range(max(0, math.ceil(first)), min(self._rows - 1, math.floor(last)) + 1):
+            center, columns = self._row(math, row)
+            # half^2 = sin^2(half the latitudes' difference) + cos cos sin^2(half the longitudes' difference)
+            across, product = half**2 - math.sin((center - latitude) / 2) ** 2, math.cos(center) * math.cos(latitude)
+            angle = 2 * math.asin(math.sqrt(max(0, across) / product)) if across < product else PI
+            middle, width = columns * (longitude + PI) / (2 * PI) - 0.5, columns * angle / (2 * PI)
+            run = range(math.ceil(middle - width), math.floor(middle + width) + 1)
+            for column in range(columns) if len(run) >= columns else sorted(column % columns for column in run):
+                if R * math.dist(turned, _unit(math, center, 2 * PI * (column + 0.5) / columns - PI)) <= reach:
+                    found.append((row, column))  # noqa: PERF401
+        return found
+
+    def _moved(self, m: Any, row: Any, column: Any, distance: Any, u3: Any) -> tuple[Any, Any, Any]:
+        """Return the center of a cell moved by the noise."""
+        latitude, columns = self._row(m, row)
+        longitude, bearing = 2 * PI * (column + 0.5) / columns - PI, 2 * PI * u3
+        ahead = m.sin(distance) * m.cos(bearing)
+        a = m.sin(bearing) * m.sin(distance)
+        b = m.cos(latitude) * m.cos(distance) - m.sin(latitude) * ahead
+        up = m.sin(latitude) * m.cos(distance) + m.cos(latitude) * ahead
+        return m.cos(longitude) * b - m.sin(longitude) * a, m.sin(longitude) * b + m.cos(longitude) * a, up
+
+
+def _number(value: Any, name: str, least: float, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+        raise TypeError(f"{name} must be a number")
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):
+        number = math.nan
+    if not least <= number <= most:
+        raise ValueError(f"{name} must be a number from {least:g} to {most:g}")
+    return number
+
+
+def _identity(user: str) -> bytes:
+    if not isinstance(user, str):
+        raise TypeError("the user id must be text")
+    # Without lone surrogates, which have no UTF-8; the error of the encoder would bring the id along.
+    if not user or re.search("[\ud800-\udfff]", user):
+        raise ValueError("the user id must be well-formed text, and not empty")
+    return str.encode(user)
+
+
+def _location(pair: Pair) -> tuple[float, float, float]:
+    if not isinstance(pair, Iterable) or len(pair := tuple(pair)) != 2:
+        raise TypeError("a location must be a pair of latitude and longitude")
+    latitude = _number(pair[0], "latitude", -90, 90)
+    longitude = _number(pair[1], "longitude", -sys.float_info.max, sys.float_info.max)
+    return _unit(math, math.radians(latitude), math.radians(math.fmod(longitude, 360)))
+
+
+def _named(where: str, number: int, read: Any, value: Any) -> Any:
+    try:
+        return read(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{where} {number}: {error}") from None
+
+
+def _fields(*parts: bytes) -> bytes:
+    return b"".join([len(part).to_bytes(4, "big") + part for part in parts])
+
+
+def _uniforms(digest: bytes) -> list[float]:
+    return [((word >> 11) + 0.5) / 2**53 for word in struct.unpack(">4Q", digest)]
+
+
+def _uniforms_of(np: Any, digests: list[bytes]) -> Any:
+    return ((np.frombuffer(b"".join(digests), dtype=">u8").reshape(-1, 4).T >> 11) + 0.5) / 2**53
+
+
+def _unit(m: Any, latitude: Any, longitude: Any) -> tuple[Any, Any, Any]:
+    return m.cos(latitude) * m.cos(longitude), m.cos(latitude) * m.sin(longitude), m.sin(latitude)
+
+
+def _angles(m: Any, vector: Any) -> tuple[Any, Any]:
+    return m.atan2(vector[2], m.hypot(vector[0], vector[1])), m.atan2(vector[1], vector[0])
+
+
+def _turn(m: Any, uniforms: Any) -> Any:
+    """Return a rotation matrix, uniform over all rotations."""
+    a, b, c, _ = uniforms
+    x, y = m.sqrt(1 - a) * m.sin(2 * PI * b), m.sqrt(1 - a) * m.cos(2 * PI * b)
+    z, w = m.sqrt(a) * m.sin(2 * PI * c), m.sqrt(a) * m.cos(2 * PI * c)
+    first = 1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)
+    second = 2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)
+    return first, second, (2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y))
+
+
+def _turned(turn: Any, vector: Any) -> list[Any]:
+    x, y, z = vector
+    return [row[0] * x + row[1] * y + row[2] * z for row in turn]
+
+
+def _published(m: Any, turn: Any, vector: Any) -> tuple[Any, Any]:
+    """Turn a vector back and return degrees with five decimals; a floor is never -0."""
+    back = _turned(zip(*turn, strict=True), vector)
+    latitude, longitude = (m.floor(m.degrees(angle) * 1e5 + 0.5) / 1e5 for angle in _angles(m, back))
+    return latitude, longitude - 360 * (longitude == 180)
