@@ -180,8 +180,8 @@ function unitVector([latitude, longitude]) {
 const vector = (latitude, longitude) => [cos(latitude) * cos(longitude), cos(latitude) * sin(longitude), sin(latitude)];
 /** Latitude and longitude in radians. @param {Vector} vector */
 const angles = ([x, y, z]) => [atan2(z, hypot(x, y)), atan2(y, x)];
-/** In degrees; -0 + 0 is 0. @param {number} angle */
-const rounded = (angle) => floor(angle * (180 / PI) * 1e5 + 1 / 2) / 1e5 + 0;
+/** In degrees; it is never -0. @param {number} angle */
+const rounded = (angle) => floor(angle * (180 / PI) * 1e5 + 1 / 2) / 1e5;
 /** In a straight line. @param {Vector} one @param {Vector} other */
 const distanceM = (one, other) => EARTH_RADIUS_M * hypot(one[0] - other[0], one[1] - other[1], one[2] - other[2]);
 /** @param {Vector[]} matrix its rows @param {Vector} vector */
