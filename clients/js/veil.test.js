@@ -68,21 +68,22 @@ function poleOfGrid(user, noiseM) {
   return [Math.asin(2 * a - 1), Math.PI - 2 * Math.PI * (b + c)];
 }
 
-test("a place is known from all sides, also across a pole of the user's grid", async () => {
+test("a place is known from all sides, beside a pole of the user's grid and across it", async () => {
   const noiseM = 10_000;
   const veil = new Veil(KEY, { noiseM });
-  const apart = (0.35 * noiseM) / 6_371_008.8;
-  for (let number = 0; number < 40; number++) {
+  for (let number = 0; number < 80; number++) {
     const user = `user ${number}`;
-    const [latitude, longitude] = poleOfGrid(user, noiseM);
+    const [pole, longitude] = poleOfGrid(user, noiseM);
+    const fromPole = number % 2 ? 0.35 : 3; // of the noise; the two locations are 0.7 of it apart
+    const away = (fromPole * noiseM) / 6_371_008.8;
     const at = (side) => {
-      const bearing = number + side * Math.PI;
-      const lat = Math.asin(Math.sin(latitude) * Math.cos(apart) + Math.cos(latitude) * Math.sin(apart) * Math.cos(bearing));
-      const east = Math.sin(bearing) * Math.sin(apart) * Math.cos(latitude);
-      const lon = longitude + Math.atan2(east, Math.cos(apart) - Math.sin(latitude) * Math.sin(lat));
-      return [lat, lon].map((angle) => (angle * 180) / Math.PI);
+      const bearing = number + side * Math.asin(0.35 / fromPole);
+      const sine = Math.sin(pole) * Math.cos(away) + Math.cos(pole) * Math.sin(away) * Math.cos(bearing);
+      const east = Math.sin(bearing) * Math.sin(away) * Math.cos(pole);
+      const turn = Math.atan2(east, Math.cos(away) - Math.sin(pole) * sine);
+      return [Math.asin(sine), longitude + turn].map((angle) => (angle * 180) / Math.PI);
     };
-    const known = [await veil.blur(user, ...at(0))];
+    const known = [await veil.blur(user, ...at(-1))];
     assert.notDeepEqual(await veil.blur(user, ...at(1)), known[0]);
     assert.deepEqual(await veil.blur(user, ...at(1), { known, accuracyM: 1e9 }), known[0]);
   }
