@@ -1,7 +1,7 @@
 """Veil: lasting noise for locations as one pure function. This file needs nothing but Python, and may be copied.
 
 A user's sphere is turned at random and cut into cells, both drawn from a secret key; a cell has one answer for good.
-So the answers of a location cannot be averaged, and nothing needs to be stored. `R` is the radius of the Earth, `H` is
+So a location's answers cannot be averaged, and nothing needs to be stored. `R` is the radius of the Earth, `H` is
 `noise_m`, `h = H / 4` the side of a cell, `eps = 2 / H` per meter. The numbers are those of `Veil.guarantee`.
 
 **Proof of 1.** Let `Q` be the user's rotation, uniform over all rotations, and `c(Q, x)` the center of the cell of the
@@ -9,28 +9,25 @@ location `x`, turned back. Gamma(2, eps) distances that are kept with probabilit
 proportional to `exp(-eps d) sin d`, and `sin d` is the length of the circle at distance `d`: the answer to `x` has the
 density `p(y | x) = E_Q[C exp(-eps d(c(Q, x), y))]` per area, with the same `C` for every center. Let `g` be the
 rotation along the great circle that takes `x` to `x'`. `Q g^-1` is as uniform as `Q`, and `c(Q g^-1, g x) = g c(Q, x)`:
-`p(y | x') = E_Q[C exp(-eps d(g c(Q, x), y))]`. Since `g` moves no point farther than those of its great circle, which
-`x` is on, `d(g c, y)` and `d(c, y)` differ by at most `d(x, x')`. So `p(y | x) <= exp(eps d(x, x')) p(y | x')`, and
-rounding adds nothing. (`Q` and the noise are those of HMAC-SHA-256: this holds unless an attacker tells it from chance.
-Its uniforms have 53 bits, so the noise ends at 37 H.)
+`p(y | x') = E_Q[C exp(-eps d(g c(Q, x), y))]`. As `g` moves no point farther than `x`, `d(g c, y)` and `d(c, y)` differ
+by at most `d(x, x')`. So `p(y | x) <= exp(eps d(x, x')) p(y | x')`; rounding adds nothing. (This holds as far as nobody
+tells HMAC-SHA-256 from chance. Its uniforms have 53 bits: noise ends at 37 H.)
 
 **Proof of 2.** Put `Q g^-1` for `Q` again, `g` the rigid motion: both traces use the same rows and columns, and k cells
 have their centers moved by at most D. Their noise is independent: k factors of at most `exp(eps D)` multiply. With
-`known`, a cell that was only compared, in vain, brings a factor `(1 - p) / (1 - p')`, where `p` and `p'`, the chances
-that its answer is within 3 m of an entry, are at most `30 / H^2` (H in meters) and differ by at most `exp(eps D)`: this
-adds about `30 / H^2` of what an answer costs, 0.012 % at 500 m.
+`known`, a cell that was only compared, in vain, brings a factor `(1 - p) / (1 - p')`, where `p` and `p'` are chances
+that its answer is within 3 m of an entry: at most `29 / H^2` (3 m and the rounding; H in meters).
 
 **Proof of 3.** The first fix of each distinct answer is in its cell, whose center is half a diagonal away at most:
-`h / sqrt(2)`, and `h sqrt(3) / 2` where rows are shortest. So two centers are at most `d_j + sqrt(2) h` apart.
+`h / sqrt(2)`, and up to `0.87 h` in the shortest rows. So two centers are at most `d_j + sqrt(2) h` apart.
 """
 
 from __future__ import annotations
 
-import hashlib
+import hmac
 import math
 import os
 import re
-import secrets
 import struct
 import sys
 from collections.abc import Iterable
@@ -44,9 +41,7 @@ Pair = Iterable[float]
 
 
 class Veil:
-    """Moves a user's locations by noise that lasts: the same user in the same cell always gets the same answer.
-
-    It has no state, and threads may share it. It is pickled with its key.
+    """Moves a user's locations by noise that lasts. Threads may share it, and it is pickled with its key.
 
     Parameters
     ----------
@@ -63,20 +58,20 @@ class Veil:
     True
     """
 
-    __slots__ = ("_key", "_mm", "_noise", "_outer", "_rotation", "_rows")
+    __slots__ = ("_key", "_mm", "_noise", "_rotation", "_rows")
 
     guarantee = """\
 1. One location, without known: eps-geo-indistinguishable with eps = 2 / noise_m per meter of great-circle distance, \
-everywhere, poles included. As the secret is pseudo-random, this is computational. WGS84 distances differ by up to 0.56 %.
-2. A trace with k distinct answers: to move all of it rigidly by at most D meters costs at most eps k D, the pattern of \
-equal answers included. With known, answers that were only compared add at most a hundredth of that at 50 m, less beyond.
-3. Two traces with the same pattern of equal answers, and the grid known to the attacker: at most eps times the sum of \
-d_j + sqrt(2) noise_m / 4 over the distinct cells, d_j between the fixes at which each was first published.
+everywhere, poles included, as far as nobody tells HMAC-SHA-256 from chance. WGS84 distances differ by up to 0.56 %.
+2. A trace with k distinct answers: moving all of it rigidly by at most D meters costs at most eps k D, the pattern of \
+equal answers included. Here and in 3, each cell compared with an entry of known in vain adds up to 30 / noise_m^2.
+3. Two traces with the same pattern of equal answers, the grid known to the attacker: at most eps times the sum of d_j \
++ sqrt(2) noise_m / 4 (near its poles up to 1.74 for sqrt(2)) over distinct cells, d_j between the first fixes of each.
 4. Not protected: the pattern itself. That a user returned, and when, is disclosed. Many fixes while crossing a border \
 locate the border to about a meter: blur where a user stops, not at every fix.
 5. Whoever holds the key and the answers finds every cell. Keep the key from whoever may read the answers.
-6. Whoever can have a location of their choice blurred for a user, or choose known, and sees the answer, finds the cell \
-in about 75 calls. Call it for the authenticated user only, take known from your own table, limit the rate.
+6. Whoever can have a location of their choice blurred for a user, or choose known, and sees the answer, finds the \
+cell in about 75 calls. Call it for the authenticated user only, take known from your own table, limit the rate.
 7. Changing noise_m or the key draws everything again: two releases, whose losses add. So do two accounts of one user, \
 and people who live together."""
 
@@ -85,18 +80,14 @@ and people who live together."""
         self._rows = math.floor(PI * R / (self.noise_m / 4) + 0.5)
         if isinstance(key, str):
             key = bytes.fromhex(key) if re.fullmatch("[0-9a-fA-F]{64}", key) else b""
-        if not isinstance(key, bytes):
-            raise TypeError("the key must be bytes, or text of hex digits")
-        if len(key) != 32:
+        if not isinstance(key, bytes) or len(key) != 32:
             raise ValueError("the key must be 32 bytes or 64 hex digits; Veil.new_key() makes one")
         self._key = key
-        # HMAC-SHA-256 after the fields that all messages begin with, to be copied for each message.
-        inner, self._outer = (
-            hashlib.sha256(bytes(byte ^ pad for byte in key.ljust(64, b"\0"))) for pad in (0x36, 0x5C)
+        # To be copied for every message, as all begin with these fields.
+        self._rotation, self._noise = (
+            hmac.new(key, _fields(b"nearveil/veil/1", purpose, b"%d" % self._mm), "sha256")
+            for purpose in (b"rotation", b"noise")
         )
-        self._rotation, self._noise = inner.copy(), inner.copy()
-        self._rotation.update(_fields(b"nearveil/veil/1", b"rotation", b"%d" % self._mm))
-        self._noise.update(_fields(b"nearveil/veil/1", b"noise", b"%d" % self._mm))
 
     @classmethod
     def from_env(cls, name: str, noise_m: float = 500) -> Veil:
@@ -108,7 +99,7 @@ and people who live together."""
     @staticmethod
     def new_key() -> str:
         """Return a random key as 64 hex digits, to be kept in a secret store."""
-        return secrets.token_hex(32)
+        return os.urandom(32).hex()
 
     @property
     def noise_m(self) -> float:
@@ -124,18 +115,11 @@ and people who live together."""
     def blur(
         self, user: str, latitude: float, longitude: float, known: Iterable[Pair] = (), accuracy_m: float | None = None
     ) -> tuple[float, float]:
-        """Return the latitude and longitude to store and show in place of a user's location.
+        """Return the latitude and longitude to store and show in place of a user's location, in degrees.
 
-        Parameters
-        ----------
-        user : str
-            An internal id that never changes. Its exact characters count.
-        latitude, longitude : float
-            The true location in degrees.
-        known : iterable of pairs
-            The user's earlier answers, oldest first: the first that is the answer of a cell nearby is given again.
-        accuracy_m : float, optional
-            The radius that the phone states for this fix. Twice as far is nearby, but at least the side of a cell.
+        The user id is an internal one that never changes. ``known`` are the user's earlier answers, oldest first: the
+        first that is the answer of a cell nearby is given again. Nearby is twice the ``accuracy_m`` that the phone
+        states for this fix, but at least ``noise_m / 4`` and at most ``noise_m``.
         """
         identity, location = _identity(user), _location((latitude, longitude))
         reach = self._reach(accuracy_m)
@@ -153,9 +137,7 @@ and people who live together."""
                     return answers[gaps.index(min(gaps))]
         return self._answer(identity, turn, *self._cell(math, turned))
 
-    def blur_many(
-        self, users: Iterable[str], latitudes: Iterable[float], longitudes: Iterable[float]
-    ) -> tuple[Any, Any]:
+    def blur_many(self, users: Iterable[str], latitudes: Any, longitudes: Any) -> tuple[Any, Any]:
         """Return `blur` of every row, without ``known``, as arrays of latitudes and longitudes. It needs NumPy 2."""
         import numpy as np  # noqa: PLC0415 - the rest does without
 
@@ -165,15 +147,13 @@ and people who live together."""
         of_user = {identity: self._digest(self._rotation, identity) for identity in identities}
         turn = _turn(np, _uniforms_of(np, [of_user[identity] for identity in identities]))
         row, column = self._cell(np, _turned(turn, points.reshape(-1, 3).T))
-        distance, bearing, attempt = np.empty(len(rows)), np.empty(len(rows)), 0
-        left = np.arange(len(rows))
+        moved, left, attempt = np.empty((3, len(rows))), np.arange(len(rows)), 0
         while len(left):
             cells = zip(left.tolist(), row[left].astype(int).tolist(), column[left].astype(int).tolist(), strict=True)
             digests = [self._digest(self._noise, identities[at], *cell, attempt) for at, *cell in cells]
-            uniforms = _uniforms_of(np, digests)
-            distance[left], bearing[left] = self._distance(np, uniforms), uniforms[2]
-            left, attempt = left[uniforms[3] * distance[left] > np.sin(distance[left])], attempt + 1
-        return _published(np, turn, self._moved(np, row, column, distance, bearing))
+            moved[:, left], is_kept = self._moved(np, row[left], column[left], _uniforms_of(np, digests))
+            left, attempt = left[~is_kept], attempt + 1
+        return _published(np, turn, moved)
 
     def radius_m(self, probability: float, accuracy_m: float | None = None) -> float:
         """Return a radius around an answer that contains the user with at least this probability; it is public."""
@@ -190,28 +170,18 @@ and people who live together."""
         accuracy = 0.0 if accuracy_m is None else _number(accuracy_m, "accuracy_m", 0, math.inf)
         return min(max(self.noise_m / 4, 2 * accuracy), self.noise_m)
 
-    def _digest(self, state: Any, identity: bytes, *numbers: int) -> Any:
-        inner, outer = state.copy(), self._outer.copy()
-        inner.update(_fields(identity, *[b"%d" % number for number in numbers]))
-        outer.update(inner.digest())
-        return outer.digest()
+    def _digest(self, begun: hmac.HMAC, identity: bytes, *numbers: int) -> bytes:
+        message = begun.copy()
+        message.update(_fields(identity, *[b"%d" % number for number in numbers]))
+        return message.digest()
 
-    def _answer(self, identity: bytes, turn: Any, row: int, column: int) -> tuple[float, float]:
-        attempt = 0
-        while True:
-            uniforms = _uniforms(self._digest(self._noise, identity, row, column, attempt))
-            distance = self._distance(math, uniforms)
-            if uniforms[3] * distance <= math.sin(distance):
-                return _published(math, turn, self._moved(math, row, column, distance, uniforms[2]))
-            attempt += 1
-
-    # Here ``m`` is the module of the functions: math for numbers, numpy for arrays.
-
-    def _distance(self, m: Any, uniforms: Any) -> Any:
-        return -(m.log(uniforms[0]) + m.log(uniforms[1])) / (2 / self.noise_m * R)
+    def _answer(self, identity: bytes, turn: Any, row: int, column: int, attempt: int = 0) -> tuple[float, float]:
+        uniforms = _uniforms(self._digest(self._noise, identity, row, column, attempt))
+        moved, is_kept = self._moved(math, row, column, uniforms)
+        return _published(math, turn, moved) if is_kept else self._answer(identity, turn, row, column, attempt + 1)
 
     def _row(self, m: Any, row: Any) -> tuple[Any, Any]:
-        """Return the latitude of a row's centers, and how many columns it has."""
+        """Return a row's center latitude and number of columns; as below, m is math for numbers or numpy for arrays."""
         center = (row + 0.5) * (PI / self._rows) - PI / 2
         return center, m.floor(2 * PI * m.cos(center) / (PI / self._rows) + 0.5)
 
@@ -236,20 +206,21 @@ and people who live together."""
             angle = 2 * math.asin(math.sqrt(max(0, across) / product)) if across < product else PI
             middle, width = columns * (longitude + PI) / (2 * PI) - 0.5, columns * angle / (2 * PI)
             run = range(math.ceil(middle - width), math.floor(middle + width) + 1)
-            for column in range(columns) if len(run) >= columns else sorted(column % columns for column in run):
-                if R * math.dist(turned, _unit(math, center, 2 * PI * (column + 0.5) / columns - PI)) <= reach:
-                    found.append((row, column))  # noqa: PERF401
+            columns_near = range(columns) if len(run) >= columns else sorted(column % columns for column in run)
+            centers = [(column, 2 * PI * (column + 0.5) / columns - PI) for column in columns_near]
+            found += [(row, at) for at, east in centers if R * math.dist(turned, _unit(math, center, east)) <= reach]
         return found
 
-    def _moved(self, m: Any, row: Any, column: Any, distance: Any, u3: Any) -> tuple[Any, Any, Any]:
-        """Return the center of a cell moved by the noise."""
+    def _moved(self, m: Any, row: Any, column: Any, uniforms: Any) -> tuple[tuple[Any, Any, Any], Any]:
+        """Return the center of a cell moved by noise, and whether that is kept."""
         latitude, columns = self._row(m, row)
-        longitude, bearing = 2 * PI * (column + 0.5) / columns - PI, 2 * PI * u3
-        ahead = m.sin(distance) * m.cos(bearing)
-        a = m.sin(bearing) * m.sin(distance)
-        b = m.cos(latitude) * m.cos(distance) - m.sin(latitude) * ahead
-        up = m.sin(latitude) * m.cos(distance) + m.cos(latitude) * ahead
-        return m.cos(longitude) * b - m.sin(longitude) * a, m.sin(longitude) * b + m.cos(longitude) * a, up
+        longitude, bearing = 2 * PI * (column + 0.5) / columns - PI, 2 * PI * uniforms[2]
+        d = -(m.log(uniforms[0]) + m.log(uniforms[1])) / (2 / self.noise_m * R)
+        a = m.sin(bearing) * m.sin(d)
+        b = m.cos(latitude) * m.cos(d) - m.sin(latitude) * m.sin(d) * m.cos(bearing)
+        up = m.sin(latitude) * m.cos(d) + m.cos(latitude) * m.sin(d) * m.cos(bearing)
+        moved = m.cos(longitude) * b - m.sin(longitude) * a, m.sin(longitude) * b + m.cos(longitude) * a, up
+        return moved, uniforms[3] * d <= m.sin(d)
 
 
 def _number(value: Any, name: str, least: float, most: float) -> float:
@@ -267,13 +238,13 @@ def _number(value: Any, name: str, least: float, most: float) -> float:
 def _identity(user: str) -> bytes:
     if not isinstance(user, str):
         raise TypeError("the user id must be text")
-    # Without lone surrogates, which have no UTF-8; the error of the encoder would bring the id along.
-    if not user or re.search("[\ud800-\udfff]", user):
+    identity = user.encode(errors="ignore")
+    if not user or identity.decode() != user:
         raise ValueError("the user id must be well-formed text, and not empty")
-    return str.encode(user)
+    return identity
 
 
-def _location(pair: Pair) -> tuple[float, float, float]:
+def _location(pair: Any) -> tuple[float, float, float]:
     if not isinstance(pair, Iterable) or len(pair := tuple(pair)) != 2:
         raise TypeError("a location must be a pair of latitude and longitude")
     latitude = _number(pair[0], "latitude", -90, 90)
@@ -319,8 +290,7 @@ def _turn(m: Any, uniforms: Any) -> Any:
 
 
 def _turned(turn: Any, vector: Any) -> list[Any]:
-    x, y, z = vector
-    return [row[0] * x + row[1] * y + row[2] * z for row in turn]
+    return [row[0] * vector[0] + row[1] * vector[1] + row[2] * vector[2] for row in turn]
 
 
 def _published(m: Any, turn: Any, vector: Any) -> tuple[Any, Any]:
