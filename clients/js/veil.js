@@ -39,7 +39,7 @@ export class Veil {
       throw new TypeError("the key must be 64 hexadecimal digits or 32 bytes; Veil.newKey() makes one");
     }
     if (!webcrypto?.subtle) throw new Error("Veil needs WebCrypto, which browsers have on https and localhost only");
-    this.#key = webcrypto.subtle.importKey("raw", bytes.slice(), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+    this.#key = webcrypto.subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
     this.#noiseM = floor(noiseM * 1000 + 1 / 2) / 1000;
     this.#rows = floor((PI * EARTH_RADIUS_M) / (this.#noiseM / 4) + 1 / 2);
     this.#rowHeight = PI / this.#rows;
