@@ -25,7 +25,7 @@ LAYERS = (
     {"mechanisms"},
     {"privacy"},
     {"region", "geodesy", "randomness", "hashing", "io"},
-    {"errors", "types", "kernels", "_lazy", "plugins", "html_card"},
+    {"errors", "types", "kernels", "_lazy", "plugins", "html_card", "veil"},
 )
 # Results that can draw themselves: they load the pictures, which lie above them, in the method that draws.
 DRAW_THEMSELVES = {"evaluation/attack.py", "evaluation/campaign.py", "evaluation/planning/plan.py"}

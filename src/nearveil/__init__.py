@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from nearveil.release.protect import ProtectResult, protect_file, protect_frame
     from nearveil.report.interactive_map import attack_map, protection_map
     from nearveil.report.reproduce import Reproduction, reproduce
+    from nearveil.veil import Veil
 
 __all__ = [
     "DPRS",
@@ -87,6 +88,7 @@ __all__ = [
     "Simulation",
     "Square",
     "UsageError",
+    "Veil",
     "attack",
     "attack_campaign",
     "attack_map",
@@ -159,6 +161,7 @@ _HOMES = {
     "Simulation": "nearveil.evaluation.attack",
     "Square": "nearveil.mechanisms.square",
     "UsageError": "nearveil.errors",
+    "Veil": "nearveil.veil",
     "attack": "nearveil.evaluation.attack",
     "attack_campaign": "nearveil.evaluation.campaign",
     "attack_map": "nearveil.report.interactive_map",

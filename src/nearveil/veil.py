@@ -76,7 +76,7 @@ cell in about 75 calls. Call it for the authenticated user only, take known from
 and people who live together."""
 
     def __init__(self, key: bytes | str, noise_m: float = 500) -> None:
-        self._mm = math.floor(_number(noise_m, "noise_m", 50, 100_000) * 1000 + 0.5)
+        self._mm = math.floor(_number(noise_m, "noise_m", "from 50 to 100,000", 50, 100_000) * 1000 + 0.5)
         self._rows = math.floor(PI * R / (self.noise_m / 4) + 0.5)
         if isinstance(key, str):
             key = bytes.fromhex(key) if re.fullmatch("[0-9a-fA-F]{64}", key) else b""
@@ -157,17 +157,15 @@ and people who live together."""
 
     def radius_m(self, probability: float, accuracy_m: float | None = None) -> float:
         """Return a radius around an answer that contains the user with at least this probability; it is public."""
-        if (wanted := _number(probability, "probability", 0, 1)) in (0, 1):
-            raise ValueError("probability must be more than 0 and less than 1")
         # The noise's quantile in the plane (it is smaller on a sphere), times eps, by Newton's method from above.
-        loss = -math.log1p(-wanted)
+        loss = -math.log1p(-_number(probability, "probability", "above 0 and below 1", 1e-300, 1 - 1e-15))
         quantile = loss + math.sqrt(2 * loss)
         for _ in range(60):
             quantile -= (quantile - math.log1p(quantile) - loss) * (1 + quantile) / quantile
         return quantile * self.noise_m / 2 + self._reach(accuracy_m)
 
     def _reach(self, accuracy_m: float | None) -> float:
-        accuracy = 0.0 if accuracy_m is None else _number(accuracy_m, "accuracy_m", 0, math.inf)
+        accuracy = 0.0 if accuracy_m is None else _number(accuracy_m, "accuracy_m", "of at least 0", 0, math.inf)
         return min(max(self.noise_m / 4, 2 * accuracy), self.noise_m)
 
     def _digest(self, begun: hmac.HMAC, identity: bytes, *numbers: int) -> bytes:
@@ -223,7 +221,7 @@ and people who live together."""
         return moved, uniforms[3] * d <= m.sin(d)
 
 
-def _number(value: Any, name: str, least: float, most: float) -> float:
+def _number(value: Any, name: str, words: str, least: float, most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, Real | Decimal):
         raise TypeError(f"{name} must be a number")
     try:
@@ -231,7 +229,7 @@ def _number(value: Any, name: str, least: float, most: float) -> float:
     except (OverflowError, ValueError):
         number = math.nan
     if not least <= number <= most:
-        raise ValueError(f"{name} must be a number from {least:g} to {most:g}")
+        raise ValueError(f"{name} must be a number {words}")
     return number
 
 
@@ -247,8 +245,8 @@ def _identity(user: str) -> bytes:
 def _location(pair: Any) -> tuple[float, float, float]:
     if not isinstance(pair, Iterable) or len(pair := tuple(pair)) != 2:
         raise TypeError("a location must be a pair of latitude and longitude")
-    latitude = _number(pair[0], "latitude", -90, 90)
-    longitude = _number(pair[1], "longitude", -sys.float_info.max, sys.float_info.max)
+    latitude = _number(pair[0], "latitude", "from -90 to 90", -90, 90)
+    longitude = _number(pair[1], "longitude", "that is finite", -sys.float_info.max, sys.float_info.max)
     return _unit(math, math.radians(latitude), math.radians(math.fmod(longitude, 360)))
 
 

@@ -34,6 +34,7 @@ from nearveil.release.publishing import publish_stream
 from nearveil.release.row_shuffle import RowShuffle
 from nearveil.release.unique_ids import PeopleWatch
 from nearveil.types import ProgressBar, no_bar
+from nearveil.veil import Veil
 
 if TYPE_CHECKING:
     from nearveil.release.frames import Frame
@@ -245,8 +246,9 @@ def protect_file(
 @without_context()
 def protect_frame(
     frame: Frame,
-    mechanism: Mechanism | None = None,
+    mechanism: Mechanism | Veil | None = None,
     *,
+    user: str | None = None,
     region: Region | str | None = None,
     read: ReadOptions | None = None,
     keep_order: bool = False,
@@ -265,7 +267,10 @@ def protect_frame(
         True places. The points of a GeoDataFrame count in whatever CRS they are, and come back in the same, as do the
         columns of other frames with ``ReadOptions(crs="EPSG:25833")``.
     mechanism, region, read
-        As of `protect_file`.
+        As of `protect_file`. A `Veil` takes frames with several rows per user, and needs no region: rows of a user in
+        the same cell get the same location, and ``Veil.guarantee`` says what holds. Which rows are whose stays visible.
+    user : str, optional
+        For a `Veil`: the column of user ids, which hold text, or whole numbers that count as their digits.
     keep_order : bool
         Keep the order of the rows and a pandas index, which can give places away. Otherwise the order is random and
         secret, and the index is numbered anew: make it a column to carry it. A column ``__index_level_0__`` of Arrow,
@@ -280,6 +285,10 @@ def protect_frame(
     """
     from nearveil.release.frames import PeopleInFrame  # noqa: PLC0415 - frames' libraries are slow to load
 
+    if isinstance(mechanism, Veil):
+        return _veiled(frame, mechanism, user, region, read or ReadOptions(), keep_order=keep_order)
+    if user is not None:
+        raise UsageError("user= is for a Veil; with a mechanism, ReadOptions(person=) names who counts as one person")
     chosen, read = _in_region(mechanism, region), read or ReadOptions()
     kind = PeopleInFrame(frame, read, keep_order=keep_order)
     stream, watch = kind.stream, PeopleWatch(kind.stream.carried, read.person, per_row=read.per_row)
@@ -302,6 +311,20 @@ def protect_frame(
         warnings.warn(warning, stacklevel=2)
     same_kind: Frame = kind.published()
     return same_kind
+
+
+def _veiled(
+    frame: Frame, veil: Veil, user: str | None, region: object, read: ReadOptions, *, keep_order: bool
+) -> Frame:
+    from nearveil.release.veiled import veiled_frame  # noqa: PLC0415 - frames' libraries are slow to load
+
+    if region is not None:
+        raise UsageError("Veil works everywhere and takes no region; leave out region=")
+    published, notes = veiled_frame(frame, veil, user, read, keep_order=keep_order)
+    for warning in (*([KEPT_ORDER] if keep_order else []), *notes):
+        # Through protect_frame and what it is wrapped in, to the caller.
+        warnings.warn(warning, stacklevel=4)
+    return published
 
 
 def file_metadata(mechanism: Mechanism) -> dict[str, Any]:
