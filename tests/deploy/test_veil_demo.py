@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from deploy.site_reference import veil_demo
 
-from nearveil.veil import Veil
+from nearveil import Veil
 from tests.browser import Tab, launched
 
 PAGE = f'<!doctype html><meta charset="utf-8"><body>{veil_demo()}'

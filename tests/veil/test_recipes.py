@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from nearveil.veil import Veil
+from nearveil import Veil
 from tests.services.postgres import postgis_cluster, private_database, run_sql
 from tests.services.redis_server import running_redis
 
