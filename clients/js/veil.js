@@ -6,12 +6,12 @@
  *     const veil = new Veil(key, { noiseM: 500 }); // key: Veil.newKey(), made once and kept apart from the answers
  *     const [latitude, longitude] = await veil.blur("ann", 52.52, 13.405, { known, accuracyM: 15 });
  *
- * @typedef {[latitude: number, longitude: number]} Location
- * @typedef {[x: number, y: number, z: number]} Vector
- * @typedef {{row: number, column: number, latitude: number, longitude: number}} Cell its center is in radians
+ * @typedef {[number, number]} Location latitude and longitude in degrees
+ * @typedef {[number, number, number]} Vector
+ * @typedef {{row: number, column: number, latitude: number, longitude: number}} Cell center in radians
  */
 
-/** Node 18 has it in a module only. @type {Crypto} */
+/** @type {Crypto} Node 18 has it in a module only. */
 const webcrypto = globalThis.crypto ?? (await import(/* webpackIgnore: true */ "node:crypto")).webcrypto;
 const { PI, abs, asin, atan2, ceil, cos, exp, floor, hypot, log, max, min, sin, sqrt } = Math;
 const EARTH_RADIUS_M = 6_371_008.8;
@@ -39,7 +39,7 @@ export class Veil {
       throw new TypeError("the key must be 64 hexadecimal digits or 32 bytes; Veil.newKey() makes one");
     }
     if (!webcrypto?.subtle) throw new Error("Veil needs WebCrypto, which browsers have on https and localhost only");
-    this.#key = webcrypto.subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+    this.#key = webcrypto.subtle.importKey("raw", bytes.slice(), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
     this.#noiseM = floor(noiseM * 1000 + 1 / 2) / 1000;
     this.#rows = floor((PI * EARTH_RADIUS_M) / (this.#noiseM / 4) + 1 / 2);
     this.#rowHeight = PI / this.#rows;
@@ -60,7 +60,7 @@ export class Veil {
    *   from your own table; accuracyM: the radius of accuracy that the phone states
    */
   async blur(user, latitude, longitude, options = {}) {
-    const { known = [], accuracyM } = checkedOptions(options, ["known", "accuracyM"]);
+    const { known = /** @type {Location[]} */ ([]), accuracyM } = checkedOptions(options, ["known", "accuracyM"]);
     if (typeof user !== "string" || user === "" || /\p{Surrogate}/u.test(user)) {
       throw new TypeError("the user id must be a string of well-formed Unicode that is not empty");
     }
@@ -106,7 +106,7 @@ export class Veil {
     return min(max(this.#noiseM / 4, 2 * stated), this.#noiseM);
   }
 
-  /** Four numbers between 0 and 1. @param {string} purpose @param {string} user @param {number[]} parts */
+  /** @param {string} purpose @param {string} user @param {number[]} parts @returns four numbers between 0 and 1 */
   async #uniforms(purpose, user, ...parts) {
     const noiseMm = floor(this.#noiseM * 1000 + 1 / 2);
     const fields = ["nearveil/veil/1", purpose, noiseMm, user, ...parts].map((each) => utf8.encode(`${each}`));
@@ -115,7 +115,7 @@ export class Veil {
     return [0, 8, 16, 24].map((at) => (bits.getUint32(at) * 2 ** 21 + (bits.getUint32(at + 4) >>> 11) + 0.5) / 2 ** 53);
   }
 
-  /** A cell, with how many columns its row has. @param {number} row */
+  /** @param {number} row @returns a cell, with how many columns its row has */
   #cell(row, column = 0) {
     const latitude = (row + 1 / 2) * this.#rowHeight - PI / 2;
     const columns = floor((2 * PI * cos(latitude)) / this.#rowHeight + 1 / 2);
@@ -130,7 +130,7 @@ export class Veil {
     return this.#cell(row, min(floor((columns * (longitude + PI)) / (2 * PI)), columns - 1));
   }
 
-  /** All cells with their center within reach, by row and column. @param {number} reachM @param {Vector} turned */
+  /** @param {number} reachM @param {Vector} turned @returns all cells with a center within reach, by row and column */
   #cellsWithin(reachM, turned) {
     const [latitude, longitude] = angles(turned);
     const angle = 2 * asin(reachM / (2 * EARTH_RADIUS_M));
@@ -163,7 +163,7 @@ export class Veil {
   }
 }
 
-/** A misspelled option is an error. @template {object} T @param {T} options @param {string[]} names */
+/** @template {object} T @param {T} options @param {string[]} names @returns {T} options, none of them misspelled */
 function checkedOptions(options, names) {
   if (Object(options) === options && Object.keys(options).every((name) => names.includes(name))) return options;
   throw new TypeError(`options must be an object with no other names than ${names.join(" and ")}`);
@@ -178,11 +178,11 @@ function unitVector([latitude, longitude]) {
 
 /** @param {number} latitude @param {number} longitude in radians @returns {Vector} */
 const vector = (latitude, longitude) => [cos(latitude) * cos(longitude), cos(latitude) * sin(longitude), sin(latitude)];
-/** Latitude and longitude in radians. @param {Vector} vector */
+/** @param {Vector} vector @returns latitude and longitude in radians */
 const angles = ([x, y, z]) => [atan2(z, hypot(x, y)), atan2(y, x)];
-/** In degrees; it is never -0. @param {number} angle */
+/** @param {number} angle @returns degrees, and never -0 */
 const rounded = (angle) => floor(angle * (180 / PI) * 1e5 + 1 / 2) / 1e5;
-/** In a straight line. @param {Vector} one @param {Vector} other */
+/** @param {Vector} one @param {Vector} other @returns the length of a straight line */
 const distanceM = (one, other) => EARTH_RADIUS_M * hypot(one[0] - other[0], one[1] - other[1], one[2] - other[2]);
 /** @param {Vector[]} matrix its rows @param {Vector} vector */
 const times = (matrix, [x, y, z]) => /** @type {Vector} */ (matrix.map((row) => row[0] * x + row[1] * y + row[2] * z));
