@@ -1,7 +1,7 @@
 """What Veil publishes of a month and of a year, what an attacker makes of it, and how long a call takes.
 
-``python -m benchmarks.veil_month`` takes about six minutes of one quiet core; ``--users 20`` is quick. A user's month has
-a home, an office 8 km away, lunch 400 m from there, and commutes. A fix is off by a normal error of 10 m along each
+``python -m benchmarks.veil_month`` takes minutes of a quiet core; ``--users 20`` is quick. A user's month has a
+home, an office 8 km away, lunch 400 m from there, and commutes. A fix is off by a normal error of 10 m along each
 axis, and a bad one, 1 in 20, by 100 m; the phone states the radius that holds two thirds of such fixes.
 """
 
