@@ -1,8 +1,8 @@
 """Our own auditor about Veil: its law for one location, over keys, without ``known``.
 
 Every row is drawn under a key of its own: 32 secure random bytes stand in for HMAC-SHA-256. So what is audited is the
-law that the first sentence of `Veil.guarantee` is about, in the code that `Veil.blur_many` runs. That HMAC-SHA-256 under
-a secret key looks random is assumed, and traces of several locations are not audited.
+law that the first sentence of `Veil.guarantee` is about, in the code that `Veil.blur_many` runs. That HMAC-SHA-256
+under a secret key looks random is assumed, and traces of several locations are not audited.
 """
 
 import os

@@ -53,23 +53,12 @@ def test_vectors(vector: dict[str, Any]) -> None:
         assert "-0.0" not in map(str, answer)
 
 
-def test_the_vectors_have_the_cases_that_are_rare() -> None:
-    vectors = VECTORS["vectors"]
-    assert {"Zoë", "Zoe\u0308"} <= {each["user"] for each in vectors}
-    assert {500, 500.0004, 500.0006} <= {each["noise_m"] for each in vectors}
-    assert {90, -90} <= {each["latitude"] for each in vectors}
-    latitudes, longitudes = zip(*(each["blurred"] for each in vectors), strict=True)
-    assert 0 in latitudes
-    assert {0, -180} <= set(longitudes)
-
-
 def test_answers_depend_on_nothing_but_the_arguments() -> None:
     veil = Veil(KEY)
     calls = [(f"user-{number % 7}", 52.5 + number * 1e-4, 13.4) for number in range(2000)]
     answers = [veil.blur(*call) for call in calls]
     assert [Veil(bytes.fromhex(KEY), 500).blur(*call) for call in reversed(calls)] == answers[::-1]
-    unpickled = pickle.loads(pickle.dumps(veil))  # noqa: S301
-    assert [unpickled.blur(*call) for call in calls[:50]] == answers[:50]
+    assert pickle.loads(pickle.dumps(veil)).blur(*calls[0]) == answers[0]  # noqa: S301
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda call: veil.blur(*call), calls)) == answers
     for other in (Veil("9e" + KEY[2:]), Veil(KEY, 501)):
@@ -108,8 +97,6 @@ def test_many_at_once_are_the_same(rng: np.random.Generator) -> None:
     assert [len(each) for each in veil.blur_many([], [], [])] == [0, 0]
     with pytest.raises(ValueError, match="row 1: latitude"):
         veil.blur_many(["ann", "ben"], [52.52, 91.0], [0, 0])
-    with pytest.raises(ValueError, match="shorter"):
-        veil.blur_many(["ann", "ben"], [52.52], [0, 0])
 
 
 def test_the_file_works_alone(tmp_path: Path) -> None:
@@ -146,10 +133,7 @@ def distance_law(noise_m: float) -> Callable[[FloatArray], FloatArray]:
 @pytest.mark.parametrize("noise_m", [500.0, 70_000.0])
 @pytest.mark.parametrize("location", [BERLIN, (90, 0), (-90, 77), (-17, 180), (0, 0)])
 def test_the_law_of_an_answer(noise_m: float, location: tuple[float, float]) -> None:
-    """3,000 users: distances and bearings by Kolmogorov and Smirnov. A true law fails with a probability of 1e-6 each.
-
-    The law of reference is itself a sample of a million, which is too large to matter.
-    """
+    """3,000 users: distances and bearings by Kolmogorov and Smirnov. Each fails by chance with probability 1e-6."""
     law = distance_law(noise_m)
     for scale in (0.7, 1.0, 1.3):
         east, north = displacements_m(scale * noise_m, location, 3000).T
@@ -161,9 +145,7 @@ def test_the_law_of_an_answer(noise_m: float, location: tuple[float, float]) -> 
 def test_noise_of_two_cells_is_independent() -> None:
     """3,000 users at two locations 2 km apart: a correlation beyond 5.3 standard errors is a false alarm in 1e-7."""
     first, second = (displacements_m(500, location, 3000) for location in (BERLIN, moved(BERLIN, 2000, 0)))
-    for one in first.T:
-        for other in second.T:
-            assert abs(np.corrcoef(one, other)[0, 1]) < 5.3 / math.sqrt(3000)
+    assert np.abs(np.corrcoef(first.T, second.T)[:2, 2:]).max() < 5.3 / math.sqrt(3000)
 
 
 @pytest.mark.statistical
@@ -198,8 +180,7 @@ def test_jitter_gives_the_same_answer_with_known_and_not_without() -> None:
     draw, veil, without = random.Random(1), Veil(KEY), set()
     for user in map(str, range(300)):
         first = veil.blur(user, *BERLIN)
-        bearing = draw.uniform(0, 2 * math.pi)
-        near = moved(BERLIN, 16 * math.cos(bearing), 16 * math.sin(bearing))
+        near = moved(BERLIN, draw.uniform(-11, 11), draw.uniform(-11, 11))
         assert veil.blur(user, *near, [(0, 0), first], 10) == first
         without.add(veil.blur(user, *near) == first)
     assert without == {True, False}
@@ -229,25 +210,25 @@ def test_reach_is_a_side_or_twice_the_accuracy_and_at_most_the_noise() -> None:
     for accuracy_m in (None, 0, 60, 100, 200, 1e9, math.inf):
         reach = min(max(SIDE, 2 * (accuracy_m or 0)), H)
         farthest = []
-        for user in map(str, range(20)):
+        for user in map(str, range(12)):
             own = veil.blur(user, *BERLIN)
-            away = [m for m in range(0, 700, 20) if veil.blur(user, *moved(BERLIN, m, 0), [own], accuracy_m) == own]
+            away = [m for m in range(0, 700, 25) if veil.blur(user, *moved(BERLIN, m, 0), [own], accuracy_m) == own]
             farthest.append(max(away))
         # Centers are on all sides, up to 0.87 sides away.
-        assert reach - 0.87 * SIDE - 20 <= min(farthest) < reach < max(farthest) <= reach + 0.87 * SIDE
+        assert reach - 0.87 * SIDE - 25 <= min(farthest) < reach < max(farthest) <= reach + 0.87 * SIDE
 
 
 @pytest.mark.parametrize("latitude", [0.7, math.pi / 2, math.pi / 2 - 0.001, -math.pi / 2 + 0.006])
 def test_all_cells_within_reach_are_found(latitude: float) -> None:
     """Against a look at all cells, in the user's own frame: at its poles, where rows have few cells, and elsewhere."""
-    veil, draw = Veil(KEY, 100_000), random.Random(1)
+    veil = Veil(KEY, 100_000)
     rows = np.arange(veil._rows)
     of_row, columns = veil._row(np, rows)
     row = np.repeat(rows, columns.astype(int))
     column = np.concatenate([np.arange(count) for count in columns.astype(int)])
     longitudes = 2 * np.pi * (column + 0.5) / columns[row] - np.pi
     centers = np.column_stack(module._unit(np, of_row[row], longitudes))
-    for longitude in (math.pi, -math.pi, *(draw.uniform(-math.pi, math.pi) for _ in range(3))):
+    for longitude in (math.pi, -math.pi, -2.0, 0.3, 1.0):
         at = module._unit(math, latitude, longitude)
         for reach in (25_000, 60_000.0, 100_000):
             near = np.flatnonzero(R * np.linalg.norm(centers - at, axis=1) <= reach)
@@ -287,8 +268,7 @@ def test_keys_and_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="set the environment variable VEIL_KEY"):
         Veil.from_env("VEIL_KEY")
     monkeypatch.setenv("VEIL_KEY", key.upper() + "\n")
-    for same in (Veil.from_env("VEIL_KEY", 321), Veil.from_env("VEIL_KEY", noise_m=321)):
-        assert same.blur("ann", *BERLIN) == veil.blur("ann", *BERLIN)
+    assert Veil.from_env("VEIL_KEY", noise_m=321).blur("ann", *BERLIN) == veil.blur("ann", *BERLIN)
 
 
 def test_the_guarantee_says_what_holds_and_what_does_not() -> None:
