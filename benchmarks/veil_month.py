@@ -64,11 +64,11 @@ def days(policy: Policy, count: int, *, only_home: bool, draw: np.random.Generat
 def published(policy: Policy, count: int, user: int, *, only_home: bool = False) -> tuple[FloatArray, FloatArray]:
     """Return a user's answers in meters from home, one for each fix, and which fixes were at home."""
     draw = np.random.default_rng(user)
+    veil = Veil(draw.bytes(32), NOISE_M)
     home = MIDDLE + draw.uniform(-5000, 5000, 2) / DEGREE_M
     places = days(policy, count, only_home=only_home, draw=draw)
     error_m = np.where(draw.random(len(places)) < policy.bad_share, BAD_M, GPS_M)
     fixes = home + (places + error_m[:, None] * draw.standard_normal(places.shape)) / DEGREE_M
-    veil = Veil(draw.bytes(32), NOISE_M)
     if policy.known:
         known: dict[tuple[float, float], None] = {}
         answers = []

@@ -69,7 +69,7 @@ def pairs(center: Place) -> list[Pair]:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("samples", [80_000, *for_evidence(10_000_000)])
+@pytest.mark.parametrize("samples", [40_000, *for_evidence(10_000_000)])
 @pytest.mark.parametrize("center", [PLACES[0], *for_evidence(*((place,) for place in PLACES[1:]))])
 def test_an_audit_finds_nothing_and_refutes_a_lower_rate(
     center: Place, samples: int, figure: Callable[..., None]
