@@ -1,4 +1,4 @@
-"""Veil: lasting noise for locations as one pure function. This file needs nothing but Python, and may be copied.
+"""Veil: lasting noise for locations as one pure function. This file needs Python 3.10 alone, and may be copied.
 
 A user's sphere is turned at random and cut into cells, both drawn from a secret key; a cell has one answer for good.
 So a location's answers cannot be averaged, and nothing needs to be stored. `R` is the radius of the Earth, `H` is
@@ -16,7 +16,8 @@ tells HMAC-SHA-256 from chance. Its uniforms have 53 bits: noise ends at 37 H.)
 **Proof of 2.** Put `Q g^-1` for `Q` again, `g` the rigid motion: both traces use the same rows and columns, and k cells
 have their centers moved by at most D. Their noise is independent: k factors of at most `exp(eps D)` multiply. With
 `known`, a cell that was only compared, in vain, brings a factor `(1 - p) / (1 - p')`, where `p` and `p'` are chances
-that its answer is within 3 m of an entry: at most `29 / H^2` (3 m and the rounding; H in meters).
+that its answer is within 3 m of an entry: at most `29 / H^2` (3 m and the rounding; H in meters). If it was within 3 m,
+and not the nearest, it counts as one of the k.
 
 **Proof of 3.** The first fix of each distinct answer is in its cell, whose center is half a diagonal away at most:
 `h / sqrt(2)`, and up to `0.87 h` in the shortest rows. So two centers are at most `d_j + sqrt(2) h` apart.
@@ -63,8 +64,8 @@ class Veil:
     guarantee = """\
 1. One location, without known: eps-geo-indistinguishable with eps = 2 / noise_m per meter of great-circle distance, \
 everywhere, poles included, as far as nobody tells HMAC-SHA-256 from chance. WGS84 distances differ by up to 0.56 %.
-2. A trace with k distinct answers: moving all of it rigidly by at most D meters costs at most eps k D, the pattern of \
-equal answers included. Here and in 3, each cell compared with an entry of known in vain adds up to 30 / noise_m^2.
+2. A trace with k distinct answers: moving it rigidly, no cell of it by more than D meters, costs at most eps k D, the \
+pattern of equal answers included. Here and in 3, a cell compared with an entry of known in vain adds 30 / noise_m^2.
 3. Two traces with the same pattern of equal answers, the grid known to the attacker: at most eps times the sum of d_j \
 + sqrt(2) noise_m / 4 (near its poles up to 1.74 for sqrt(2)) over distinct cells, d_j between the first fixes of each.
 4. Not protected: the pattern itself. That a user returned, and when, is disclosed. Many fixes while crossing a border \

@@ -28,8 +28,7 @@ from tests.veil.plane import Plane
 VECTORS = json.loads((Path(__file__).parents[2] / "docs/reference/veil-vectors.json").read_text(encoding="utf-8"))
 KEY = "9f" * 32
 BERLIN = (52.52, 13.405)
-H = 500.0
-SIDE = H / 4
+H, SIDE = 500.0, 125.0
 
 
 def apart_m(first: Any, second: Any) -> float:
