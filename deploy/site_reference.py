@@ -1,4 +1,4 @@
-"""What the reference pages of the site take from the code: commands, settings of the service, and routes.
+"""What pages of the site take from the code: commands, settings of the service, routes, and the demo of Veil.
 
 A page has a mark, such as ``<!-- generated: settings -->``, where ``make docs`` puts the text. So no page can be behind
 the code, and nothing generated is committed.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -21,6 +22,7 @@ from nearveil.server import routes
 from nearveil.server.openapi import PERSON, PLATFORM, describe
 from nearveil.server.settings import KNOWN_SETTINGS
 
+_JAVASCRIPT = Path(__file__).parents[1] / "clients" / "js"
 _ONE_LINE = 10_000
 MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 
@@ -158,6 +160,13 @@ def _type(schema: dict[str, Any]) -> str:
     return str(schema.get("type", "any"))
 
 
+def veil_demo() -> str:
+    """Return the demo with veil.js in it: a page that is read from disk cannot import a module."""
+    demo = (_JAVASCRIPT / "demo.html").read_text(encoding="utf-8")
+    veil = (_JAVASCRIPT / "veil.js").read_text(encoding="utf-8")
+    return demo.replace('import { Veil } from "./veil.js";\n', veil)
+
+
 def _plain(text: str) -> str:
     """Return text that Markdown shows as it stands, in a cell of a table too; ``code`` of a docstring is code."""
     escaped = re.sub(r"([*_`\[\]<>|\\])", r"\\\1", " ".join(text.split()))
@@ -168,4 +177,5 @@ GENERATED: dict[str, Callable[[], str]] = {
     "commands": commands,
     "settings": settings_table,
     "routes": http_routes,
+    "veil_demo": veil_demo,
 }

@@ -22,7 +22,10 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.evidence
 
 AXE = (ROOT / "tests" / "server" / "console" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-PAGES = ("start/ten-minutes", "explanation/the-attack", "reference/commands", "reference/service-figures")
+PAGES = (
+    *("start/ten-minutes", "start/try-veil", "explanation/the-attack"),
+    *("reference/commands", "reference/service-figures"),
+)
 # Our own script runs after the theme's.
 READY = """new Promise(resolve => {
     const look = () => document.documentElement.dataset.scrolling ? resolve() : requestAnimationFrame(look);
