@@ -124,11 +124,12 @@ ATTACKERS: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 
 def month_of(policy: Policy, user: int) -> list[float]:
-    """Return distinct answers, those for home, and the errors of the mean of all answers for home and of one."""
+    """Return distinct answers, those for home, and the errors of two averages of those for home and of one answer."""
     answers, at_home = published(policy, 30, user)
     for_home = answers[at_home]
-    errors = [float(np.linalg.norm(guess)) for guess in (for_home.mean(axis=0), for_home[0])]
-    return [len(distinct(answers)[0]), len(distinct(for_home)[0]), *errors]
+    different = distinct(for_home)[0]
+    guesses = for_home.mean(axis=0), different.mean(axis=0), for_home[0]
+    return [len(distinct(answers)[0]), len(different), *(float(np.linalg.norm(guess)) for guess in guesses)]
 
 
 def year_of(policy: Policy, user: int) -> list[float]:
@@ -187,10 +188,11 @@ def main() -> None:
         rows = []
         for policy in months:
             measured = np.array(list(pool.map(partial(month_of, policy), range(max(4, options.users // 10)))))
-            places, for_home, mean_m, one_m = measured.mean(axis=0)
-            rows.append([str(policy), f"{places:.1f}", f"{for_home:.1f}", f"{mean_m:.0f} m", f"{one_m:.0f} m"])
-        print("A month: distinct answers, those for home, mean error of their average, mean error of one answer")
-        print(text_table(["called with", "distinct", "for home", "average", "one"], rows))
+            counts, errors_m = measured.mean(axis=0)[:2], measured.mean(axis=0)[2:]
+            rows.append([str(policy), *(f"{count:.1f}" for count in counts), *(f"{error:.0f} m" for error in errors_m)])
+        print("A month: distinct answers, and for home: distinct answers, and mean errors of the average of all")
+        print("answers, of the average of the distinct ones, and of one answer")
+        print(text_table(["called with", "distinct", "home", "all", "each once", "one"], rows))
         for policy in (Policy(60, 0.0, known=True, accuracy=True), Policy(60, 0.0, known=False, accuracy=False)):
             measured = np.array(list(pool.map(partial(year_of, policy), range(options.users))))
             errors = dict(zip(ATTACKERS, measured[:, 1:].T, strict=True))

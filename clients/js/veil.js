@@ -1,6 +1,6 @@
 /**
- * Lasting noise for locations: the same user in the same cell always gets the same answer, so repeated reports cannot
- * be averaged. One file, for browsers and Node 18 or newer. docs/reference/veil.md of Nearveil specifies it.
+ * Lasting noise for locations: the same user in the same cell always gets the same answer, so reports from one cell
+ * cannot be averaged. One file, for browsers and Node 18 or newer. docs/reference/veil.md of Nearveil specifies it.
  *
  *     import { Veil } from "./veil.js";
  *     const veil = new Veil(key, { noiseM: 500 }); // key: Veil.newKey(), made once and kept apart from the answers

@@ -1,7 +1,7 @@
 """Veil: lasting noise for locations as one pure function. This file needs Python 3.10 alone, and may be copied.
 
 A user's sphere is turned at random and cut into cells, both drawn from a secret key; a cell has one answer for good.
-So a location's answers cannot be averaged, and nothing needs to be stored. `R` is the radius of the Earth, `H` is
+So a cell's answers cannot be averaged, and nothing needs to be stored. `R` is the radius of the Earth, `H` is
 `noise_m`, `h = H / 4` the side of a cell, `eps = 2 / H` per meter. The numbers are those of `Veil.guarantee`.
 
 **Proof of 1.** Let `Q` be the user's rotation, uniform over all rotations, and `c(Q, x)` the center of the cell of the
