@@ -13,7 +13,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeGuard
 
 import numpy as np
 
@@ -28,7 +28,10 @@ from nearveil.randomness import (
     stream_key,
 )
 from nearveil.region import Region, as_region
-from nearveil.types import FloatArray, ObjectArray, Progress
+from nearveil.types import FloatArray, IntArray, ObjectArray, Progress
+
+if TYPE_CHECKING:
+    from nearveil.mechanisms.step_channel import StepChannel
 
 OutputKind = Literal["default", "pandas", "polars"]
 
@@ -157,8 +160,8 @@ class Mechanism(ABC):
 
     @property
     def is_to_be_fitted(self) -> bool:
-        """Whether `fit` would learn something from people."""
-        return self.learns is not None and self.given_learned is None
+        """Whether there is nothing to publish by until `fit` has learned something from people."""
+        return self.learns is not None and self.learned is None
 
     @property
     def cost_follows_fit(self) -> bool:
@@ -259,6 +262,74 @@ class Mechanism(ABC):
     def _notes(self) -> tuple[str, ...]:
         return () if self.seed is None else (SEEDED_NOTE,)
 
+    # -- what cards, audits and attackers ask, so that none of them need know one mechanism from another -----------
+
+    @property
+    def variant(self) -> str | None:
+        """Which of its ways to publish is chosen, where it has several."""
+        return None
+
+    def describe(self) -> str:
+        """Say which mechanism it is, and where."""
+        from nearveil.mechanisms.registry import mechanism_name  # noqa: PLC0415 - it loads all mechanisms
+
+        name = ", release ".join(filter(None, (mechanism_name(self), self.variant)))
+        return f"{name} in {self.resolved_region}"
+
+    @property
+    def chosen_epsilon(self) -> float | None:
+        """The epsilon that was asked for, or its default; None where another parameter says how strong the noise is."""
+        epsilon: float | None = getattr(self, "epsilon", None)
+        return epsilon
+
+    @property
+    def learned_params(self) -> dict[str, Any]:
+        """What `with_params` takes to draw by what is in use of what `fit` learns; empty if there is nothing."""
+        return {} if self.learned is None else {str(self.learns): self.learned}
+
+    @property
+    def fit_settings(self) -> object:
+        """What decides what `fit` learns, besides the users, the region and the seed."""
+        return repr(self)
+
+    def distance(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """Return how far apart locations are, row by row and in degrees, in what epsilon is counted by.
+
+        Everywhere 1 for a loss that does not grow with the distance; infinite where the guarantee does not speak of
+        the two.
+        """
+        groups = self.groups(first), self.groups(second)
+        if groups[0] is not None:
+            return np.where(groups[0] == groups[1], 1.0, np.inf)
+        notion = self.guarantee.notion
+        if notion is Notion.ELASTIC:
+            raise UsageError(f"{type(self).__name__} must define distance: how many steps apart locations are")
+        return ground_distance_m(first, second) if notion is Notion.METRIC else np.ones(len(first))
+
+    def groups(self, points: FloatArray) -> IntArray | None:
+        """Return the group of each location that publishing discloses, so that the guarantee is about one group."""
+        del points
+        return None
+
+    def pairs(self) -> list[tuple[FloatArray, FloatArray, str]]:
+        """Return locations worth auditing, two by two in degrees, and where they lie, to follow "two locations"."""
+        return []
+
+    @property
+    def finite(self) -> StepChannel | None:
+        """The channel between cells that is drawn from, where all locations of a cell are published alike."""
+        return None
+
+    @property
+    def decay_per_m(self) -> float | None:
+        """How fast the log density of `draw` falls per meter, where it depends on nothing but the distance."""
+        return None
+
+    @property
+    def discs_m(self) -> tuple[FloatArray, FloatArray] | None:
+        """Centers and radii, in meters, of the discs that locations are moved into."""
+        return None
+
     # -- scikit-learn, without needing it ---------------------------------------------------------------------
 
     def transform(self, points: object) -> Any:
@@ -352,6 +423,11 @@ class Mechanism(ABC):
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({settings})"
+
+
+def is_mechanism(value: object) -> TypeGuard[Mechanism]:
+    """Whether what somebody gave is a mechanism at all."""
+    return isinstance(value, Mechanism)
 
 
 # Many people, a chunk at a time.
