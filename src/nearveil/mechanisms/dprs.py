@@ -20,7 +20,7 @@ from nearveil.privacy.accounting import QUERIES_PER_ROUND, Noise, PaperScales, p
 from nearveil.privacy.guarantee import Guarantee, check_delta, check_epsilon, check_positive
 from nearveil.randomness import FIT_STREAM, RowKeystream
 from nearveil.region import Region
-from nearveil.types import FloatArray, Progress
+from nearveil.types import FloatArray, IntArray, Progress
 
 ReleaseName = Literal["paper", "interval", "metric"]
 RELEASES: tuple[ReleaseName, ...] = ("paper", "interval", "metric")
@@ -106,7 +106,7 @@ class DPRS(Mechanism):
         population: int | None = None,
         least_radius_m: float | None = None,
         intervals: Intervals | None = None,
-        region: Region | str = "san-francisco",
+        region: Region | str | None = None,
         seed: int | None = None,
     ) -> None:
         if release is not None and release not in RELEASES:
@@ -134,9 +134,10 @@ class DPRS(Mechanism):
         self.region = region
         self.seed = seed
         _check_release_parameters(self.chosen_release, noise, epsilon, noise_m, fit_epsilon)
-        self.frame = "metres" if self.chosen_release == "metric" else "square"
+        self.frame = "degrees" if self.chosen_release == "metric" else "square"
         self._noise_factor = 1.0
         _ = self.fit_plan  # checks its part of the parameters
+        _ = self.resolved_region
 
     # -- intervals -------------------------------------------------------------------------------------------
 
@@ -223,11 +224,6 @@ class DPRS(Mechanism):
         return self.chosen_release == "paper"
 
     @property
-    def resolved_region(self) -> Region:
-        """The region of the intervals where they are given, the operator's otherwise."""
-        return self.intervals.region if self.intervals is not None else super().resolved_region
-
-    @property
     def scales(self) -> PaperScales:
         """The noise scales of the paper's accounting, in units of the square.
 
@@ -248,6 +244,35 @@ class DPRS(Mechanism):
             return sum(part.count for part in given.answers)
         return QUERIES_PER_ROUND * self.rounds
 
+    # -- what cards, audits and attackers ask ----------------------------------------------------------------
+
+    @property
+    def variant(self) -> str | None:
+        """The release."""
+        return self.chosen_release
+
+    @property
+    def fit_settings(self) -> object:
+        """The plan of the fit and what it spends; the release has no part in it."""
+        return self.fit_plan, self.fit_budget
+
+    def groups(self, points: FloatArray) -> IntArray | None:
+        """The interval of each location, but for ``metric``."""
+        if self.chosen_release == "metric":
+            return None
+        return _nearest_centre(self.current_intervals)(np.ascontiguousarray(self.enter(points)))
+
+    @property
+    def decay_per_m(self) -> float | None:
+        """That of the noise of ``metric``, before locations are moved to the discs."""
+        return self.planar_noise.decay_per_m if self.chosen_release == "metric" else None
+
+    @property
+    def discs_m(self) -> tuple[FloatArray, FloatArray] | None:
+        """The intervals."""
+        intervals = self.current_intervals
+        return intervals.centres * intervals.region.metres_per_unit, intervals.radii_m
+
     # -- release ---------------------------------------------------------------------------------------------
 
     @property
@@ -263,7 +288,7 @@ class DPRS(Mechanism):
         return PaperRelease(intervals, nearest, self.scales.release_scale * factor, self.noise)
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
-        """Draw a point of each person's disc, in the square; release ``metric``: a noisy place in metres."""
+        """Draw a point of each person's disc, in the square; release ``metric``: a noisy place in degrees."""
         return self._release.draw(x, rows)
 
     def remap(self, t: FloatArray) -> FloatArray:

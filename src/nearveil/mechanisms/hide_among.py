@@ -8,17 +8,16 @@ is hidden among about equally many. The idea of such a metric is Chatzikokolakis
 from __future__ import annotations
 
 import copy
-import math
-from dataclasses import replace
 from typing import Self
 
 import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.cell_steps import graph_of
+from nearveil.mechanisms.cell_steps import graph_of, steps_from
 from nearveil.mechanisms.cells import SOURCE_NAMES, Calibration, Cells
 from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan, build_private_cells, check_hide_among
+from nearveil.mechanisms.fit_cost import with_fit_cost
 from nearveil.mechanisms.step_channel import (
     StepChannel,
     channel_for_epsilon,
@@ -33,7 +32,6 @@ from nearveil.privacy.guarantee import (
     Guarantee,
     Notion,
     check_epsilon,
-    round_up,
 )
 from nearveil.randomness import FIT_STREAM, RowKeystream
 from nearveil.region import Region
@@ -97,7 +95,7 @@ class HideAmong(Mechanism):
         least_cell_m: float = LEAST_CELL_M,
         largest_cell_m: float = LARGEST_CELL_M,
         calibration: Calibration | None = None,
-        region: Region | str = "san-francisco",
+        region: Region | str | None = None,
         seed: int | None = None,
     ) -> None:
         check_hide_among(hide_among)
@@ -117,6 +115,7 @@ class HideAmong(Mechanism):
         self.seed = seed
         self._noise_factor = 1.0
         _ = self.cell_plan  # checks its part of the parameters
+        _ = self.resolved_region
 
     # -- cells -----------------------------------------------------------------------------------------------
 
@@ -153,10 +152,27 @@ class HideAmong(Mechanism):
         """Whether the loss per step is found from the cells, and not given."""
         return self.epsilon is None
 
+    # -- what cards, audits and attackers ask ----------------------------------------------------------------
+
     @property
-    def resolved_region(self) -> Region:
-        """The region of the cells where they are given, the operator's otherwise."""
-        return self.cells.region if self.cells is not None else super().resolved_region
+    def fit_settings(self) -> object:
+        """The plan of the cells and what they cost."""
+        return self.cell_plan, self.fit_epsilon
+
+    def distance(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """Steps between the cells of two locations, 0 within one."""
+        cells = self.current_cells
+        sources, targets = (cells.find(self.enter(points)) for points in (first, second))
+        steps = np.empty(len(sources))
+        for source in np.unique(sources):
+            here = sources == source
+            steps[here] = steps_from(cells, int(source))[targets[here]]
+        return steps
+
+    @property
+    def finite(self) -> StepChannel | None:
+        """The channel between cells."""
+        return self.channel
 
     # -- release ---------------------------------------------------------------------------------------------
 
@@ -240,41 +256,10 @@ class HideAmong(Mechanism):
             ),
             certificate=channel.certificate,
         )
-        return _with_cell_cost(given, cells)
+        return with_fit_cost(given, cells, "cells")
 
 
 def _unscaled(mechanism: HideAmong) -> HideAmong:
     other = copy.copy(mechanism)
     other._noise_factor = 1.0
     return other
-
-
-def _with_cell_cost(release: Guarantee, cells: Cells) -> Guarantee:
-    """Add to what holds given the cells: the cells themselves, and both together for those they were made from."""
-    alone = cells.guarantee()
-    statements = [alone]
-    if cells.fit_epsilon:
-        # Another place for one person is one removed and one added.
-        offset, delta = 2 * alone.epsilon, min(1.0, alone.delta * (1 + math.exp(min(alone.epsilon, 700.0))))
-        together = Guarantee(
-            title="Together, for those fitted on",
-            notion=release.notion,
-            epsilon=release.epsilon,
-            offset=offset,
-            unit=release.unit,
-            delta=delta,
-            neighbours=f"{release.neighbours}, that place being among those that the cells were made from",
-            promise=(
-                f"the cells depend on the people they were made from: for them another place costs up to "
-                f"{round_up(offset)} more; with cells from public data or from places published before it does not"
-            ),
-            basis=release.basis,
-            because="the cells' loss twice, for removing and adding, and the release's loss given the cells",
-        )
-        statements.append(together if cells.unit == "person" else together.counted_per_row())
-    return replace(
-        release,
-        title=f"{release.title}, given the cells",
-        neighbours=f"{release.neighbours}, the cells being given",
-        also=(*statements, *release.also),
-    )

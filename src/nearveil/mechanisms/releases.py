@@ -20,11 +20,12 @@ import numpy as np
 from nearveil.mechanisms._disc_law import NOISE_CODES, DiscDensities, log_density
 from nearveil.mechanisms._disc_loss import DiscLoss, calibrated_disc_loss
 from nearveil.mechanisms._disc_sampler import ConfinedNoise, sample_discs
+from nearveil.mechanisms.fit_cost import with_fit_cost
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter, l2_diameter
 from nearveil.mechanisms.nearest import NearestCentre, NearestDisc
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.privacy.accounting import Noise, paper_epsilon, pure_fit_epsilon, pure_release_epsilon
-from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Certificate, Guarantee, Method, Notion, round_up
+from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Certificate, Guarantee, Method, Notion
 from nearveil.randomness import RowKeystream
 from nearveil.types import FloatArray, IntArray
 
@@ -37,7 +38,7 @@ _BETWEEN = "places in different intervals, however near: which interval somebody
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MetricRelease:
-    """Planar Laplace noise in metres, moved to the nearest point of the discs."""
+    """Planar Laplace noise, moved to the nearest point of the discs."""
 
     intervals: Intervals
     nearest_disc: NearestDisc
@@ -45,7 +46,7 @@ class MetricRelease:
     noise_factor: float = 1.0
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
-        """Draw the noisy place of every row of ``x``, in metres, before it is moved to a disc."""
+        """Draw the noisy place of every row of ``x``, in degrees, before it is moved to a disc."""
         return self.scaled_noise.draw(x, rows)
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
@@ -53,13 +54,14 @@ class MetricRelease:
         return self.scaled_noise.log_density(x, t)
 
     def remap(self, t: FloatArray) -> FloatArray:
-        """Move noisy places (metres) to the nearest point of the union of the discs, within the region's box."""
+        """Move noisy places (degrees) to the nearest point of the union of the discs, within the region's box."""
         region = self.intervals.region
+        noisy_m = region.to_metres(region.to_edge(t))
         if region.scaling == "per-axis":
-            snapped = np.rint(t / SNAP_M) * SNAP_M
+            snapped = np.rint(noisy_m / SNAP_M) * SNAP_M
             moved = self.nearest_disc(region.to_square(region.from_metres(snapped)))
-            return region.to_metres(region.from_square(moved))
-        return self.nearest_disc.snapped(t, 1 / SNAP_M, region.metres_per_unit)
+            return region.from_square(moved)
+        return region.from_metres(self.nearest_disc.snapped(noisy_m, 1 / SNAP_M, region.metres_per_unit))
 
     def guarantee(self, delta: float, notes: tuple[str, ...]) -> Guarantee:
         """Geo-indistinguishability given the intervals, the intervals, and both together."""
@@ -73,7 +75,7 @@ class MetricRelease:
             ),
             notes=notes,
         )
-        return with_fit_cost(given, self.intervals, delta)
+        return with_fit_cost(given, self.intervals, "intervals", delta)
 
     @property
     def scaled_noise(self) -> PlanarLaplace:
@@ -166,10 +168,10 @@ class IntervalRelease:
                 else "noise confined to a disc and scaled to it: the largest loss between places of the disc, bounded "
                 f"on a mesh of angles, is {self.loss.bound:.6g} at most, and at least {self.loss.attained:.6g}"
             ),
-            notes=notes,
+            notes=_with_smallest_disc(notes, self.intervals),
             certificate=self._certificate(),
         )
-        return with_fit_cost(within, self.intervals, delta)
+        return with_fit_cost(within, self.intervals, "intervals", delta)
 
     def _certificate(self) -> Certificate:
         loss = self.loss
@@ -267,10 +269,10 @@ class PaperRelease:
                 f"computed for each of the {len(intervals):,} cells"
             ),
             also=(self._claim(intervals, delta),),
-            notes=notes,
+            notes=_with_smallest_disc(notes, self.intervals),
             certificate=self._certificate(int(np.argmax(losses)), polygons, epsilon),
         )
-        return with_fit_cost(within, intervals, delta)
+        return with_fit_cost(within, intervals, "intervals", delta)
 
     def _certificate(self, cell: int, polygons: list[FloatArray], bound: float) -> Certificate:
         """The bound, and the largest loss found between corners of the worst cell at outputs on its circle."""
@@ -338,64 +340,12 @@ def losses_by_cell(intervals: Intervals, polygons: list[FloatArray], scale: floa
     return 2 * intervals.radii * across / scale**2
 
 
-# What the intervals add to a card: how small they are, and what they cost the people they were fitted on.
+# Intervals are disclosed by the notion of an interval only.
 
 
-_LARGEST_USEFUL_DELTA = 0.01
-
-
-def replacement_cost(intervals: Intervals, delta: float) -> tuple[float, float]:
-    """Return epsilon and delta between intervals fitted with a person at one place and at another.
-
-    Replacing is removing and adding: the losses add, and the second step's delta counts e^epsilon times.
-    """
-    epsilon, once = intervals.fit_cost(delta)
-    if once * (1 + math.exp(epsilon)) > _LARGEST_USEFUL_DELTA:
-        epsilon, once = intervals.pure_fit_cost
-    return 2 * epsilon, min(1.0, once * (1 + math.exp(epsilon)))
-
-
-def with_fit_cost(release: Guarantee, intervals: Intervals, delta: float) -> Guarantee:
-    """Add to what holds given the intervals: the intervals themselves, and both together for those fitted on."""
-    statements = [intervals.guarantee(delta)]
-    if intervals.answers:
-        statements.append(_together(release, intervals, delta))
-    return replace(
-        release,
-        title=f"{release.title}, given the intervals",
-        neighbours=f"{release.neighbours}, the intervals being given",
-        also=(*statements, *release.also),
-        # A disc is disclosed by the notion of an interval only.
-        notes=(*release.notes, *((_smallest_disc(intervals),) if release.notion is Notion.INTERVAL else ())),
-    )
-
-
-def _smallest_disc(intervals: Intervals) -> str:
+def _with_smallest_disc(notes: tuple[str, ...], intervals: Intervals) -> tuple[str, ...]:
     return (
+        *notes,
         f"The smallest disc has a radius of {intervals.radii_m.min():,.1f} m, the median one of "
-        f"{np.median(intervals.radii_m):,.0f} m. The smaller the disc, the nearer it comes to an address."
+        f"{np.median(intervals.radii_m):,.0f} m. The smaller the disc, the nearer it comes to an address.",
     )
-
-
-def _together(release: Guarantee, intervals: Intervals, delta: float) -> Guarantee:
-    epsilon, fit_delta = replacement_cost(intervals, delta)
-    metric = release.notion is Notion.METRIC
-    together = Guarantee(
-        title="Together, for those fitted on",
-        notion=release.notion,
-        epsilon=release.epsilon if metric else release.epsilon + epsilon,
-        offset=epsilon if metric else 0.0,
-        unit=release.unit,
-        delta=min(1.0, fit_delta + release.delta),
-        neighbours=(
-            f"{release.neighbours}{'' if metric else ' in the intervals that came out'}, that place being among those "
-            "fitted on"
-        ),
-        promise=(
-            f"the intervals depend on the people they were fitted on: for them another place costs up to "
-            f"{round_up(epsilon)} more; with intervals from public data or from places already published it does not"
-        ),
-        basis=release.basis,
-        because="the intervals' loss twice, for removing and adding, and the release's loss given the intervals",
-    )
-    return together if intervals.unit == "person" else together.counted_per_row()
