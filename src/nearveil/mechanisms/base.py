@@ -6,6 +6,7 @@ share.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 import os
@@ -149,6 +150,10 @@ class Mechanism(ABC):
         del y, progress
         self.area.check(points)
         return self
+
+    def fitted_on(self, points: object) -> Self:
+        """Return it as it is if it has learned already, and else a fitted copy: it does not change itself."""
+        return self if self.learned is not None else copy.copy(self).fit(points)
 
     @property
     def learned(self) -> Learned | None:
@@ -311,9 +316,9 @@ class Mechanism(ABC):
         return {} if self.learned is None else {str(self.learns): self.learned}
 
     @property
-    def fit_settings(self) -> object:
+    def fit_settings(self) -> tuple[Any, ...]:
         """What decides what `fit` learns, besides the users, the region and the seed."""
-        return repr(self)
+        return (repr(self),)
 
     def distance(self, first: FloatArray, second: FloatArray) -> FloatArray:
         """Return how far apart locations are, row by row and in degrees, in what epsilon is counted by.
@@ -397,9 +402,9 @@ class Mechanism(ABC):
         known = self.get_params()
         given = {"seed": self.seed, **known, **params}
         seed = given["seed"] if "seed" in known else given.pop("seed")
-        copy = type(self)(**given)
-        copy.seed = seed
-        return copy
+        other = type(self)(**given)
+        other.seed = seed
+        return other
 
     def to_spec_params(self) -> dict[str, Any]:
         """Return the parameters that another copy needs in order to have the same law, what was fitted among them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -252,7 +252,7 @@ class DPRS(Mechanism):
         return self.chosen_release
 
     @property
-    def fit_settings(self) -> object:
+    def fit_settings(self) -> tuple[Any, ...]:
         """The plan of the fit and what it spends; the release has no part in it."""
         return self.fit_plan, self.fit_budget
 

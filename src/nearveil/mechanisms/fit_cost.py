@@ -61,8 +61,8 @@ def _together(release: Guarantee, epsilon: float, delta: float, name: str) -> Gu
         unit=release.unit,
         delta=min(1.0, delta + release.delta),
         neighbours=(
-            f"{release.neighbours}{came_out if release.notion is Notion.INTERVAL else ''}, that place being among those "
-            f"that the {name} were made from"
+            f"{release.neighbours}{came_out if release.notion is Notion.INTERVAL else ''}, that place being among "
+            f"those that the {name} were made from"
         ),
         promise=(
             f"the {name} depend on the people they were made from: for them another place costs up to "

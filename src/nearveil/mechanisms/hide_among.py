@@ -8,7 +8,7 @@ is hidden among about equally many. The idea of such a metric is Chatzikokolakis
 from __future__ import annotations
 
 import copy
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -155,7 +155,7 @@ class HideAmong(Mechanism):
     # -- what cards, audits and attackers ask ----------------------------------------------------------------
 
     @property
-    def fit_settings(self) -> object:
+    def fit_settings(self) -> tuple[Any, ...]:
         """The plan of the cells and what they cost."""
         return self.cell_plan, self.fit_epsilon
 

@@ -227,6 +227,11 @@ def is_own(mechanism: Mechanism) -> bool:
     return type(mechanism).__module__.split(".")[0] == "nearveil"
 
 
+def has_own_fit(mechanism: Mechanism) -> bool:
+    """Whether what a mechanism learns, it learns as Nearveil's do: the cost of anybody else's fit is not known."""
+    return type(mechanism).fit.__module__.split(".")[0] == "nearveil"
+
+
 # The least that a class must do. `nearveil.audit.conformance` asks for more: that draws follow the density, and that
 # the guarantee survives an audit.
 
