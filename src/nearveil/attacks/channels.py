@@ -207,7 +207,7 @@ class DensityChannel:
 
     @property
     def decay_per_m(self) -> float | None:
-        """How fast the log density falls per metre, where it depends on the distance alone; nobody else's is trusted."""
+        """How fast the log density falls per metre, where it depends on the distance alone."""
         return self.mechanism.decay_per_m if is_own(self.mechanism) else None
 
     def at(self, places_m: FloatArray) -> Likelihood:

@@ -61,7 +61,7 @@ def ready(defence: Defence, dataset: Dataset, seed: int) -> Mechanism:
 
 
 def fitted(mechanism: Mechanism, dataset: Dataset, *, cells_from: CellsFrom = "privtree") -> Mechanism:
-    """Return the mechanism ready to publish: itself if it is, or else with what a fit learns, but never fitted twice."""
+    """Return the mechanism ready to publish: itself, or else with what a fit learns; no fit is made twice."""
     if not mechanism.is_to_be_fitted:
         return mechanism.fitted_on(dataset.places)
     return mechanism.with_params(**{str(mechanism.learns): _learned(_Fit(mechanism, dataset, cells_from))})

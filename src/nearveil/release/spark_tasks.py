@@ -16,7 +16,7 @@ import pyarrow as pa
 from nearveil.errors import DataError, NearveilError, UsageError
 from nearveil.geodesy import wrap_longitude
 from nearveil.io.columns import degrees_column
-from nearveil.mechanisms.base import is_mechanism
+from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers, cells_of, square_in_fixed_point
 from nearveil.mechanisms.nearest import nearest_centre_table
 from nearveil.region import Region
