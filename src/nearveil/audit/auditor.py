@@ -221,7 +221,7 @@ def audit(
     pairs : sequence of Pair, optional
         Where to look, instead of pairs made for the mechanism; those that the claim does not cover are left out.
     region : Region or str, optional
-        Public region of a function or a command; San Francisco by default.
+        Public region of a function or a command, or of a mechanism that has none: where made-up places lie.
     places : sequence of (float, float)
         Try pairs around these places as well; the region is then not searched. They are written into the witness.
     intervals : Intervals, optional
@@ -270,7 +270,7 @@ def audit(
         if own is None:
             pairs = audit_pairs(subject.region, stated, intervals=intervals, cells=cells)
         else:
-            pairs = mechanism_pairs(own, stated)
+            pairs = mechanism_pairs(own, stated, subject.region)
     around = [place_pairs(subject.region, place, stated, intervals=intervals, cells=cells) for place in places]
     seed = chosen_seed(seed)
     with closed_after(subject):
@@ -284,8 +284,13 @@ def audit(
 
 def _subject(mechanism: Mechanism | Publish | str | Sequence[str] | Subject, region: Region | str | None) -> Subject:
     if is_mechanism(mechanism):
-        return own_subject(mechanism)
-    box = as_region("san-francisco" if region is None else region)
+        box = None if region is None else as_region(region)
+        if box is not None and mechanism.has_region and not box.same_edges(mechanism.resolved_region):
+            raise UsageError("the mechanism has a region of its own; leave region= out")
+        return own_subject(mechanism, box)
+    if region is None:
+        raise UsageError("say where made-up places may lie: region='berlin', a box, or a GeoJSON file")
+    box = as_region(region)
     if isinstance(mechanism, Sequence):
         return CommandSubject(mechanism, box)
     return CallableSubject(mechanism, box) if callable(mechanism) else mechanism

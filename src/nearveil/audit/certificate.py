@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nearveil.audit.conformance import failure_of
+from nearveil.audit.subjects import audited_region
 from nearveil.errors import DataError
 from nearveil.html_card import html_card
 from nearveil.io.atomic import read_text, replacing
@@ -252,10 +253,9 @@ def _promised_pairs(
     mechanism: Mechanism, notion: Notion, tries: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """Pairs at random that the promise covers, in the frame."""
-    region = mechanism.area
-    half = np.array([region.height_deg, region.width_deg]) / 2
+    region = audited_region(mechanism)
     # Not quite to the edge, where the map may leave the region.
-    points = np.array(region.centre) + 0.99 * half * rng.uniform(-1, 1, (2 * tries, 2))
+    points = region.from_metres(0.99 * np.array(region.half_extent_m) * rng.uniform(-1, 1, (2 * tries, 2)))
     places, groups = mechanism.enter(points), mechanism.groups(points)
     if notion is Notion.ELASTIC:
         # From few places, since steps are counted from each; to places a few steps away, where the loss is largest.

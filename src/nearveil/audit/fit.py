@@ -367,12 +367,11 @@ def fit_from_dict(document: Any) -> tuple[Mechanism, str]:
         if document["kind"] != "fit" or view not in VIEWS or not isinstance(document["params"], dict):
             raise KeyError("kind")
         params = {name: value for name, value in document["params"].items() if name not in _NOT_WRITTEN}
-        built = MECHANISMS[document["mechanism"]].build(region=Region(**document["region"]), **params)
-        if view not in views_of(built):
-            raise KeyError("view")
-        return built, view
+        mechanism = MECHANISMS[document["mechanism"]].mechanism(**params, region=Region(**document["region"]))
+        views_of(mechanism).index(view)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise DataError("the witness does not say which fit it is about, or is damaged; audit the fit again") from None
+    return mechanism, view
 
 
 def _audit_view(

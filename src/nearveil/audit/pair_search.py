@@ -9,7 +9,7 @@ import numpy as np
 
 from nearveil.audit.claims import Claim
 from nearveil.audit.pairs import Pair
-from nearveil.audit.subjects import Place, learned_by
+from nearveil.audit.subjects import Place, audited_region, learned_by
 from nearveil.kernels import kernel
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cell_steps import STEP, graph_of, steps_from
@@ -63,16 +63,18 @@ def place_pairs(
     return _with_learned(pairs_around(region, place, per_metre, kind), intervals, None)
 
 
-def mechanism_pairs(mechanism: Mechanism, claim: Claim) -> list[Pair]:
+def mechanism_pairs(mechanism: Mechanism, claim: Claim, region: Region | None = None) -> list[Pair]:
     """Return pairs for one of our mechanisms: by its channel, by what it learned, its own, and by its density."""
-    region, (intervals, cells) = mechanism.area, learned_by(mechanism)
+    box, (intervals, cells) = audited_region(mechanism) if region is None else region, learned_by(mechanism)
     pairs = [] if mechanism.finite is None else channel_pairs(mechanism.finite, mechanism.guarantee.epsilon)
-    pairs += audit_pairs(region, claim, intervals=intervals, cells=cells)
+    pairs += audit_pairs(box, claim, intervals=intervals, cells=cells)
     pairs += [
-        Pair(as_place(region, first), as_place(region, second), kind) for first, second, kind in mechanism.pairs()
+        Pair(as_place(box, first), as_place(box, second), kind)
+        for first, second, kind in mechanism.pairs()
+        if box.contains([first, second]).all()
     ]
     if claim.notion is Notion.LOCAL and mechanism.has_density:
-        pairs += density_pairs(mechanism, claim.epsilon)
+        pairs += density_pairs(mechanism, claim.epsilon, box)
     return _with_learned(pairs, intervals, cells)
 
 
@@ -386,20 +388,19 @@ _MOST = 3
 _SHARE_OF_CLAIM = 0.8
 
 
-def density_pairs(mechanism: Mechanism, epsilon: float) -> list[Pair]:
+def density_pairs(mechanism: Mechanism, epsilon: float, region: Region) -> list[Pair]:
     """Return the pairs with most probability of a loss near or above ``epsilon``, by the mechanism's density.
 
     The density may be wrong: it only says where to look.
     """
-    region = mechanism.resolved_region
-    half = np.array(region.half_extent_m if mechanism.frame == "metres" else region.half_extent_square)
-    places = _lattice(half, _PLACES_PER_SIDE)
+    half = np.array(region.half_extent_m)
+    degrees = region.from_metres(_lattice(half, _PLACES_PER_SIDE))
+    places = mechanism.enter(degrees)
     # The places themselves are outputs too: where a cell is published, each place's own cell must be among them.
-    outputs = np.vstack([_lattice(half, _OUTPUTS_PER_SIDE), places])
+    outputs = np.vstack([mechanism.enter(region.from_metres(_lattice(half, _OUTPUTS_PER_SIDE))), places])
     density = np.exp(np.array([mechanism.log_density(place, outputs) for place in places]))
     density /= np.maximum(density.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     excess = _excess(density, np.exp(epsilon * _SHARE_OF_CLAIM))
-    degrees = mechanism.leave(places)
     pairs = []
     for _ in range(_MOST):
         first, second = np.unravel_index(int(np.argmax(excess)), excess.shape)

@@ -12,7 +12,7 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
-from nearveil.mechanisms.intervals import Intervals, without_small_intervals
+from nearveil.mechanisms.intervals import Intervals, intervals_from_document, without_small_intervals
 from nearveil.mechanisms.nearest import NearestCentre, NearestDisc, nearest_centre_table, nearest_disc_table
 from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace, check_noise_m
 from nearveil.mechanisms.releases import IntervalRelease, MetricRelease, PaperRelease
@@ -332,6 +332,16 @@ class DPRS(Mechanism):
 
     def _prepare(self) -> None:
         _ = self._release
+
+    def to_spec_params(self) -> dict[str, Any]:
+        """Return the parameters of a copy with the same law: intervals that were fitted count as given."""
+        fitted = {"release": self.chosen_release, "intervals": self.current_intervals, "least_radius_m": None}
+        return {**super().to_spec_params(), **fitted}
+
+    @classmethod
+    def from_spec_params(cls, params: dict[str, Any]) -> Self:
+        """Return the copy."""
+        return cls(**{**params, "intervals": intervals_from_document(params["intervals"])})
 
 
 def _check_release_parameters(
