@@ -87,7 +87,7 @@ def test_pairs_lie_where_a_violation_would_show() -> None:
 def test_the_pairs_by_its_own_numbers_attain_the_bound() -> None:
     """The edges with the largest bounds lose as much, from one of their places."""
     mechanism = hiding_among_200()
-    pairs = with_steps(channel_pairs(mechanism, mechanism.guarantee.epsilon), mechanism.current_cells)
+    pairs = with_steps(channel_pairs(mechanism.channel, mechanism.guarantee.epsilon), mechanism.current_cells)
     for pair in pairs:
         first, second = mechanism.enter(np.array([pair.first, pair.second]))
         loss = float(mechanism.log_density(first, first) - mechanism.log_density(second, first))

@@ -223,9 +223,12 @@ def views_of(mechanism: Mechanism) -> tuple[str, ...]:
 
 def fit_of(mechanism: Mechanism, view: str, progress: Progress | None = None) -> Fit | KnowingFit:
     """Return one view of a mechanism's own fit, as the auditor takes it."""
-    make = {"answers": AnswersFit, "cells": CellsFit, "centres": centres_fit}[view]
-    found: Fit | KnowingFit = make(mechanism.resolved_region, *mechanism.fit_settings, progress)
-    return found
+    views: dict[str, Callable[..., Fit | KnowingFit]] = {
+        "answers": AnswersFit,
+        "centres": centres_fit,
+        "cells": CellsFit,
+    }
+    return views[view](mechanism.resolved_region, *mechanism.fit_settings, progress)
 
 
 # How a fit is audited, by what is learned.
@@ -367,7 +370,8 @@ def fit_from_dict(document: Any) -> tuple[Mechanism, str]:
         if document["kind"] != "fit" or view not in VIEWS or not isinstance(document["params"], dict):
             raise KeyError("kind")
         params = {name: value for name, value in document["params"].items() if name not in _NOT_WRITTEN}
-        mechanism = MECHANISMS[document["mechanism"]].mechanism(**params, region=Region(**document["region"]))
+        build: Callable[..., Mechanism] = MECHANISMS[document["mechanism"]].mechanism
+        mechanism = build(**params, region=Region(**document["region"]))
         views_of(mechanism).index(view)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise DataError("the witness does not say which fit it is about, or is damaged; audit the fit again") from None

@@ -13,7 +13,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from nearveil.sphere import great_circle_m
 from nearveil.types import FloatArray, IntArray, Progress
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
     from nearveil.mechanisms.step_channel import StepChannel
 
 
@@ -421,7 +423,7 @@ class Mechanism(ABC):
         return f"{type(self).__name__}({settings})"
 
 
-def is_mechanism(value: object) -> TypeGuard[Mechanism]:
+def is_mechanism(value: object) -> TypeIs[Mechanism]:
     """Whether what somebody gave is a mechanism at all."""
     return isinstance(value, Mechanism)
 

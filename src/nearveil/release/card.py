@@ -19,10 +19,7 @@ ROWS_COMPOSE = (
 )
 
 
-MADE_BEFORE = (
-    "The {0} were made before. Whose data they were made from, and what that cost, is taken as stated: it cannot be "
-    "checked here. 'Together' holds for those of them whose data this is, if there are any."
-)
+AS_STATED = "Where the {0} are from, and what that cost, is taken as stated. It cannot be checked here."
 NOT_OURS = (
     "The author of {} states this. Nearveil has tested the class (nearveil.audit.conformance), and nobody here has "
     "proved it."
@@ -100,7 +97,7 @@ def card_of(
         FITTED_HERE.format(mechanism.learns): fitted_here,
         CLIPPED: clip,
         LEFT_OUT: skip_bad,
-        MADE_BEFORE.format(mechanism.learns): mechanism.learned is not None and not fitted_here,
+        AS_STATED.format(mechanism.learns): mechanism.learned is not None and not fitted_here,
         NOT_OURS.format(type(mechanism).__name__): not is_own(mechanism) and guarantee.is_promised,
     }
     notes = [*(note for note, is_so in said.items() if is_so), *guarantee.notes]
