@@ -81,7 +81,7 @@ class _Fit:
         """Do it."""
         if self.cells_from != "privtree":
             return _free_cells(self.mechanism, self.dataset, self.cells_from)
-        return self.mechanism.fit(self.dataset.places).learned
+        return self.mechanism.fitted_on(self.dataset.places).learned
 
     def __hash__(self) -> int:
         return hash(self._key)

@@ -166,7 +166,7 @@ class Bench:
             return mechanism
         key = type(mechanism), mechanism.fit_settings
         if key not in self._fits:
-            self._fits[key] = mechanism.fit(self._dataset.places).learned
+            self._fits[key] = mechanism.fitted_on(self._dataset.places).learned
         return mechanism.with_params(**{str(mechanism.learns): self._fits[key]})
 
     def _rng(self, stream: int) -> np.random.Generator:
