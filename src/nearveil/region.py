@@ -37,7 +37,6 @@ from nearveil.types import BoolArray, FloatArray
 
 Scaling = Literal["isotropic", "per-axis"]
 
-DEFAULT_REGION = "san-francisco"
 PUBLISHED_DECIMALS = 6
 """Published coordinates lie on a public grid of 1e-6 degree, 0.11 m."""
 
@@ -331,6 +330,38 @@ class Region:
                 wrap_longitude(longitude + clipped[:, 0] * (self.width_deg / 2)),
             ]
         )
+
+
+class _WholeEarth(Region):
+    """All locations: what is published without a region is checked and rounded by it. It has no flat map."""
+
+    def __post_init__(self) -> None:
+        """Skip the checks of a region that is drawn on a map."""
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+    @property
+    def half_extent_m(self) -> tuple[float, float]:
+        """No flat map has one."""
+        raise UsageError("this needs a region; give one, such as region='berlin', a box, or a GeoJSON file")
+
+    @property
+    def radius_m(self) -> float:
+        """No flat map has one."""
+        return self.half_extent_m[0]
+
+    def to_metres(self, points: object) -> FloatArray:
+        """Refuse to project."""
+        del points
+        return np.array(self.half_extent_m)
+
+    def from_metres(self, xy: FloatArray) -> FloatArray:
+        """Refuse to project."""
+        return self.to_metres(xy)
+
+
+WHOLE_EARTH: Region = _WholeEarth(-90.0, -180.0, 90.0, 180.0, name="the whole Earth")
 
 
 class PointProjection:

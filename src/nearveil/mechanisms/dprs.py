@@ -106,7 +106,7 @@ class DPRS(Mechanism):
         population: int | None = None,
         least_radius_m: float | None = None,
         intervals: Intervals | None = None,
-        region: Region | str = "san-francisco",
+        region: Region | str | None = None,
         seed: int | None = None,
     ) -> None:
         if release is not None and release not in RELEASES:
@@ -134,9 +134,10 @@ class DPRS(Mechanism):
         self.region = region
         self.seed = seed
         _check_release_parameters(self.chosen_release, noise, epsilon, noise_m, fit_epsilon)
-        self.frame = "metres" if self.chosen_release == "metric" else "square"
+        self.frame = "degrees" if self.chosen_release == "metric" else "square"
         self._noise_factor = 1.0
         _ = self.fit_plan  # checks its part of the parameters
+        _ = self.resolved_region
 
     # -- intervals -------------------------------------------------------------------------------------------
 
@@ -223,11 +224,6 @@ class DPRS(Mechanism):
         return self.chosen_release == "paper"
 
     @property
-    def resolved_region(self) -> Region:
-        """The region of the intervals where they are given, the operator's otherwise."""
-        return self.intervals.region if self.intervals is not None else super().resolved_region
-
-    @property
     def scales(self) -> PaperScales:
         """The noise scales of the paper's accounting, in units of the square.
 
@@ -263,7 +259,7 @@ class DPRS(Mechanism):
         return PaperRelease(intervals, nearest, self.scales.release_scale * factor, self.noise)
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
-        """Draw a point of each person's disc, in the square; release ``metric``: a noisy place in metres."""
+        """Draw a point of each person's disc, in the square; release ``metric``: a noisy place in degrees."""
         return self._release.draw(x, rows)
 
     def remap(self, t: FloatArray) -> FloatArray:

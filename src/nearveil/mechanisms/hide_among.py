@@ -97,7 +97,7 @@ class HideAmong(Mechanism):
         least_cell_m: float = LEAST_CELL_M,
         largest_cell_m: float = LARGEST_CELL_M,
         calibration: Calibration | None = None,
-        region: Region | str = "san-francisco",
+        region: Region | str | None = None,
         seed: int | None = None,
     ) -> None:
         check_hide_among(hide_among)
@@ -117,6 +117,7 @@ class HideAmong(Mechanism):
         self.seed = seed
         self._noise_factor = 1.0
         _ = self.cell_plan  # checks its part of the parameters
+        _ = self.resolved_region
 
     # -- cells -----------------------------------------------------------------------------------------------
 
@@ -152,11 +153,6 @@ class HideAmong(Mechanism):
     def cost_follows_fit(self) -> bool:
         """Whether the loss per step is found from the cells, and not given."""
         return self.epsilon is None
-
-    @property
-    def resolved_region(self) -> Region:
-        """The region of the cells where they are given, the operator's otherwise."""
-        return self.cells.region if self.cells is not None else super().resolved_region
 
     # -- release ---------------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ _BETWEEN = "places in different intervals, however near: which interval somebody
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MetricRelease:
-    """Planar Laplace noise in metres, moved to the nearest point of the discs."""
+    """Planar Laplace noise, moved to the nearest point of the discs."""
 
     intervals: Intervals
     nearest_disc: NearestDisc
@@ -45,7 +45,7 @@ class MetricRelease:
     noise_factor: float = 1.0
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
-        """Draw the noisy place of every row of ``x``, in metres, before it is moved to a disc."""
+        """Draw the noisy place of every row of ``x``, in degrees, before it is moved to a disc."""
         return self.scaled_noise.draw(x, rows)
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
@@ -53,13 +53,14 @@ class MetricRelease:
         return self.scaled_noise.log_density(x, t)
 
     def remap(self, t: FloatArray) -> FloatArray:
-        """Move noisy places (metres) to the nearest point of the union of the discs, within the region's box."""
+        """Move noisy places (degrees) to the nearest point of the union of the discs, within the region's box."""
         region = self.intervals.region
+        noisy_m = region.to_metres(region.to_edge(t))
         if region.scaling == "per-axis":
-            snapped = np.rint(t / SNAP_M) * SNAP_M
+            snapped = np.rint(noisy_m / SNAP_M) * SNAP_M
             moved = self.nearest_disc(region.to_square(region.from_metres(snapped)))
-            return region.to_metres(region.from_square(moved))
-        return self.nearest_disc.snapped(t, 1 / SNAP_M, region.metres_per_unit)
+            return region.from_square(moved)
+        return region.from_metres(self.nearest_disc.snapped(noisy_m, 1 / SNAP_M, region.metres_per_unit))
 
     def guarantee(self, delta: float, notes: tuple[str, ...]) -> Guarantee:
         """Geo-indistinguishability given the intervals, the intervals, and both together."""

@@ -54,7 +54,7 @@ class SRR(Mechanism):
         epsilon: float = 1.0,
         levels: int = 6,
         cells: Sequence[tuple[int, int]] | None = None,
-        region: Region | str = "san-francisco",
+        region: Region | str | None = None,
         seed: int | None = None,
     ) -> None:
         check_epsilon(epsilon)
@@ -66,6 +66,7 @@ class SRR(Mechanism):
             _check_cells(cells, levels)
         self.region = region
         self.seed = seed
+        _ = self.resolved_region
 
     @property
     def channel(self) -> StaircaseChannel:

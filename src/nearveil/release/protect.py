@@ -107,7 +107,7 @@ class ProtectResult:
             "epsilon_per_km": 1000 * guarantee.epsilon if guarantee.notion is Notion.METRIC else None,
             "epsilon_per_step": guarantee.epsilon if guarantee.notion is Notion.ELASTIC else None,
             "delta": mechanism.delta if is_paper and isinstance(mechanism, DPRS) else guarantee.delta,
-            "region": str(mechanism.resolved_region),
+            "region": str(mechanism.area),
             "order": "kept" if self.keeps_order else "random",
             # A file of intervals or cells does not say whose places are in it.
             "fitted_on_these_people": None if learned and not self.fitted_here else self.fitted_here,
@@ -120,7 +120,7 @@ class ProtectResult:
         facts = [
             ("Rows", f"{self.rows:,}, in {'the order of the input' if self.keeps_order else 'random order'}"),
             ("Mechanism", ", release ".join(filter(None, (metadata["mechanism"], metadata["release"])))),
-            ("Region", str(self.mechanism.resolved_region)),
+            ("Region", str(self.mechanism.area)),
         ]
         return html_card("Published", facts, more=[self.guarantee._repr_html_()])
 
@@ -203,7 +203,7 @@ def protect_file(
     if output.exists() and source.exists() and output.samefile(source):
         raise UsageError("OUTPUT is the INPUT, whose true places would be lost; write to another file")
     check_people_output(output, force=force)
-    stream = open_people(source, read, region=mechanism.resolved_region)
+    stream = open_people(source, read, region=mechanism.area)
     fitted_here = mechanism.is_to_be_fitted
     ids = _fit(mechanism, stream, read, ledger, bar) if fitted_here else None
     watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row)
@@ -284,7 +284,7 @@ def protect_frame(
     kind = PeopleInFrame(frame, read, keep_order=keep_order)
     stream, watch = kind.stream, PeopleWatch(kind.stream.carried, read.person, per_row=read.per_row)
     if chosen.is_to_be_fitted:
-        chosen.fit(PlacesInStream(stream, chosen.resolved_region, clip=read.clip))
+        chosen.fit(PlacesInStream(stream, chosen.area, clip=read.clip))
     shuffle = None if keep_order else RowShuffle(None, chosen.seed)
     published = publish_stream(stream, chosen, kind.writer, watch, shuffle=shuffle, clip=read.clip)
     card = card_of(chosen, several_rows=watch.several_rows, fitted_here=False, clip=read.clip, keeps_order=keep_order)
@@ -317,10 +317,10 @@ def _in_region(mechanism: Mechanism | None, region: Region | str | None) -> Mech
     # Read once, if it is a file.
     box = None if region is None else as_region(region)
     if mechanism is None:
-        return PlanarLaplace() if box is None else PlanarLaplace(region=box)
+        return PlanarLaplace(region=box)
     check_mechanism(mechanism)
     # Of the mechanism that is given, the caller can read what the fit cost.
-    return mechanism if box is None or box == mechanism.resolved_region else mechanism.with_params(region=box)
+    return mechanism if box is None or box == mechanism.area else mechanism.with_params(region=box)
 
 
 def _fit(
@@ -331,7 +331,7 @@ def _fit(
     if ledger is not None:
         watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row)
     with bar("reading people", stream.rows) as advance:
-        answers = PlacesInStream(stream, mechanism.resolved_region, watch, clip=read.clip, progress=advance)
+        answers = PlacesInStream(stream, mechanism.area, watch, clip=read.clip, progress=advance)
     if watch is not None:
         watch.finish()
         ids = checked_ids(watch.people_by_id(), str(read.person))

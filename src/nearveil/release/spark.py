@@ -258,10 +258,10 @@ class _Job:
         return None if self.read.person == self.key else self.read.person
 
     def _places(self, latitude: int, longitude: int, mechanism: Mechanism) -> PlaceColumns:
-        return PlaceColumns(latitude, longitude, mechanism.resolved_region, self.read.clip)
+        return PlaceColumns(latitude, longitude, mechanism.area, self.read.clip)
 
     def _tally(self, people: DataFrame, columns: _Columns) -> Tally:
-        region = self.mechanism.resolved_region
+        region = self.mechanism.area
         wanted = people.select(*(f"c{place}" for place in (columns.key, columns.latitude, columns.longitude)))
         tally = tally_from_table(run_on_batches(wanted, TallyRows(region, self.secret), TALLY_SCHEMA).toArrow())
         tally.refuse_faults(self.key, region, clip=self.read.clip)
