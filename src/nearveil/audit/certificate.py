@@ -23,7 +23,7 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cell_steps import steps_from
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.nearest import nearest_centre_table
+from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.mechanisms.registry import is_own, mechanism_from_spec, mechanism_to_spec
 from nearveil.privacy.guarantee import Certificate, Guarantee, Notion, guarantee_from_dict
 from nearveil.randomness import numbered_rows
@@ -293,7 +293,7 @@ def _promised_pairs(
     if notion is not Notion.INTERVAL or not isinstance(mechanism, DPRS):
         return places[:tries], places[tries:]
     intervals = mechanism.current_intervals
-    cell = nearest_centre_table(np.ascontiguousarray(intervals.centres), region.half_extent_square)(places)
+    cell = NearestCentre(intervals.centres)(places)
     order = np.argsort(cell, kind="stable")
     places, cell = places[order], cell[order]
     together = cell[:-1] == cell[1:]

@@ -35,9 +35,7 @@ class AxisLaplace(Mechanism):
 
     frame = "square"
 
-    def __init__(
-        self, *, epsilon: float = 1.0, region: Region | str | None = None, seed: int | None = None
-    ) -> None:
+    def __init__(self, *, epsilon: float = 1.0, region: Region | str | None = None, seed: int | None = None) -> None:
         check_epsilon(epsilon)
         self.epsilon = epsilon
         self.region = region

@@ -26,7 +26,7 @@ from nearveil.mechanisms.fit_pic import (
     redraw_unusable,
 )
 from nearveil.mechanisms.intervals import Intervals, centres_for, check_gamma, radii_around
-from nearveil.mechanisms.nearest import nearest_centre_table
+from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.privacy.accounting import LaplaceAnswers
 from nearveil.privacy.guarantee import check_count, check_epsilon, check_positive
 from nearveil.randomness import EXPONENTIAL_REACH, Randomness, as_randomness
@@ -216,7 +216,7 @@ def _k_means(
     whole = np.rint(stand_ins * FIXED_POINT).astype(np.int64)
     found = redraw_unusable(stand_ins[rng.permutation(len(stand_ins))[:centres]], region, rng)
     for _ in range(ROUNDS):
-        sums = cluster_sums(whole, nearest_centre_table(found, region.half_extent_square, lookups=len(whole)))
+        sums = cluster_sums(whole, NearestCentre(found))
         occupied = sums[:, 2] > 0
         found[occupied] = sums[occupied, :2] / FIXED_POINT / sums[occupied, 2:]
         found = redraw_unusable(found, region, rng)

@@ -17,7 +17,7 @@ import numpy as np
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.base import chunk_slices, for_each_slice
 from nearveil.mechanisms.intervals import Intervals, centres_for, check_gamma, radii_around
-from nearveil.mechanisms.nearest import NearestCentre, nearest_centre_table
+from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, LaplaceAnswers
 from nearveil.privacy.guarantee import check_count, check_positive
 from nearveil.randomness import Randomness, as_randomness, standard_exponential
@@ -187,7 +187,7 @@ class PlacesInMemory(ExactAnswers):
     def sums_around(self, centres: FloatArray) -> IntArray:
         """Sums and numbers of the people nearest to each centre."""
         whole = self._whole
-        return cluster_sums(whole, nearest_centre_table(centres, self.region.half_extent_square, lookups=len(whole)))
+        return cluster_sums(whole, NearestCentre(centres))
 
     def counts_in_cells(self, columns: int, rows: int) -> IntArray:
         """How many people each cell holds."""

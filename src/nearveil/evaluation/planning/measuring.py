@@ -21,7 +21,7 @@ from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Learned, Mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.nearest import nearest_centre_table
+from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.types import BoolArray, IntArray
 
 _TARGETS_AT_ONCE = 8
@@ -37,7 +37,7 @@ def guess(publication: Publication, targets: int, rng: np.random.Generator) -> t
     rows = rng.choice(len(places), size=min(targets, len(places)), replace=False)
     prior = prior_from_points(places, mechanism.resolved_region, spread_m=0.0)
     intervals = mechanism.current_intervals
-    own = nearest_centre_table(intervals.centres, intervals.region.half_extent_square)(mechanism.enter(places))
+    own = NearestCentre(intervals.centres)(mechanism.enter(places))
     errors_m, accuracies, sizes = [], [], []
     for part in _parts(rows, own):
         attacker = BayesAttacker(
