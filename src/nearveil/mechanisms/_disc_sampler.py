@@ -1,15 +1,16 @@
 """Noise confined to discs, drawn with randomness that belongs to rows: exact rejection sampling (the paper's RSM).
 
 A try takes four words of a row's keystream: a proposal t, which is accepted with f(t)/M over what it was proposed by.
-Where noise fills the disc, as it does at every usual epsilon, proposals are uniform on the disc and do not depend on x,
-so neither does the set of what can come out. Where it is narrow, uniform proposals would hardly ever be accepted:
+Where noise fills the disc, as it does at every usual epsilon, proposals are uniform and do not depend on x, so neither
+does the set of what can come out. Where it is narrow, uniform proposals would hardly ever be accepted:
 
 - Around x in the disc or near it, the noise itself is proposed, and accepted in the disc.
-- Farther away it hugs the edge around the mode p. With a depth d below the tangent there and v along the tangent, both
-  noises have f/M <= exp(-d/s): a disc lies within its tangent, and |t-x|₁ rises by at least d / max(|p₁|, |p₂|) from p
-  to t (|t-x|₂² by 2 (|x|-1) d). So v is proposed with normal noise of variance s, and d - v²/2 with exponential noise of
-  mean s: the density exp(-d/s) on d >= v²/2, which holds the disc.
+- Farther away it hugs the edge around the mode p. At a depth d below the tangent there, both noises have
+  f/M <= exp(-d/s): from p to t, |t-x|₁ rises by d / max(|p₁|, |p₂|) at least, and |t-x|₂² by 2 (|x|-1) d. With v along
+  the tangent, the disc lies in d >= v²/2. So v is proposed with normal noise of variance s, and d - v²/2 with
+  exponential noise of mean s, which together have the density exp(-d/s) there.
 
+At the narrowest noise that can be asked for, an eighth of all tries succeed or more, wherever x is.
 The last bits of narrow noise depend on x; what is published is rounded to a public grid.
 """
 
