@@ -17,8 +17,6 @@ The last bits of narrow noise depend on x; what is published is rounded to a pub
 from __future__ import annotations
 
 import math
-from itertools import count
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,19 +27,8 @@ from nearveil.types import BoolArray, FloatArray, IntArray, WordArray
 
 _FINE_UNIT = 2.0**-63
 _TWO_PI = 2.0 * math.pi
-# From this scale on, in radii, at least a tenth of uniform proposals are accepted.
-_FLAT = 0.5
-
-
-class ConfinedNoise(NamedTuple):
-    """What is to be drawn: for every row of ``x``, noise of scale ``scales[disc[i]]``, confined to disc ``disc[i]``."""
-
-    noise: int
-    x: FloatArray
-    disc: IntArray
-    centres: FloatArray
-    radii: FloatArray
-    scales: FloatArray
+# From this scale on, in radii, at least an eighth of uniform proposals are accepted.
+_FLAT = 0.6
 
 
 def sample_discs(
@@ -56,13 +43,13 @@ def sample_discs(
     """Draw, for every row of ``x``, a point of disc ``disc[i]`` with noise of scale ``scales[disc[i]]`` around it."""
     out = np.empty_like(x)
     pending = np.arange(len(x))
-    for number in count(step=2):
-        if not len(pending):
-            return out
+    block = 0
+    while len(pending):
         some = pending if len(pending) < len(x) else None
-        words = np.hstack([rows.blocks(number, some), rows.blocks(number + 1, some)])
+        words = np.hstack([rows.blocks(block, some), rows.blocks(block + 1, some)])
         accepted = _try_each(noise, x, disc, centres, radii, scales, words, pending, out)
-        pending = pending[~accepted]
+        pending, block = pending[~accepted], block + 2
+    return out
 
 
 @kernel

@@ -42,7 +42,7 @@ class NearestCentre:
 
         ``x`` holds whole multiples of ``unit``; the sums are exact. Shape (centers, 3).
         """
-        own = self(x * unit)
+        own = self((x * unit).astype(np.float64))
         # Whole numbers below 2^53 are exact as floating-point numbers, and so are their sums.
         columns = [np.bincount(own, weights, minlength=self._count) for weights in (*x.T, np.ones(len(x)))]
         return np.column_stack(columns).astype(np.int64)
