@@ -20,7 +20,7 @@ from nearveil.audit.fit import TREE_LEVELS, AnswersFit, FitReport, audit_fit, fi
 from nearveil.audit.fit_witness import DataPair, Fit, fit_witness_from_json, recheck_fit, tree_data, worst_case_data
 from nearveil.audit.subjects import AuditError
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms import fit_cells, fit_grid, fit_pic, nearest
+from nearveil.mechanisms import fit_cells, fit_grid, fit_pic
 from nearveil.mechanisms.fit_cells import _biased
 from nearveil.mechanisms.fit_pic import FIXED_POINT, fixed_point_laplace
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
@@ -42,9 +42,7 @@ def central(epsilon: float, delta: float = 0.0) -> Claim:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our code path with coarse tables, which are exact like fine ones: twice as many fits in a second."""
-    monkeypatch.setattr(nearest, "_STEPS_FOR_FEW", (8,))
-    # k-means on the noisy histogram is post-processing; one round of it is enough to audit what goes in.
+    """k-means on the noisy histogram is post-processing; one round of it is enough to audit what goes in."""
     monkeypatch.setattr(fit_grid, "ROUNDS", 1)
 
 

@@ -18,7 +18,7 @@ from nearveil.evaluation.planning.people import PeopleSource
 from nearveil.evaluation.planning.plan import Effort
 from nearveil.io.people import ReadOptions
 from nearveil.io.synthetic import synthetic_city
-from nearveil.mechanisms.fit_grid import synthetic_people
+from nearveil.evaluation.planning.made_up import synthetic_people
 from nearveil.region import Region
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run, write_people

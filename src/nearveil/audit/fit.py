@@ -620,7 +620,7 @@ class CellsFit:
 
 
 class _FewPlaces(PlacesInMemory):
-    """Answers about a few places, by comparing each with every centre: no table to build for each fit."""
+    """Answers about a few places, counted once for all fits."""
 
     def __init__(self, people: FloatArray, region: Region) -> None:
         super().__init__(people, region)
@@ -631,14 +631,6 @@ class _FewPlaces(PlacesInMemory):
         if (columns, rows) not in self._counts:
             self._counts[columns, rows] = super().counts_in_cells(columns, rows)
         return self._counts[columns, rows]
-
-    def sums_around(self, centres: FloatArray) -> IntArray:
-        """Sums and numbers of the people nearest to each centre."""
-        whole = self._whole
-        apart = np.linalg.norm((whole / FIXED_POINT)[:, None] - centres, axis=2)
-        sums = np.zeros((len(centres), 3), dtype=np.int64)
-        np.add.at(sums, apart.argmin(axis=1), np.column_stack([whole, np.ones(len(whole), dtype=np.int64)]))
-        return sums
 
 
 class _AllAnsweredError(Exception):

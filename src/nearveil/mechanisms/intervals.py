@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -20,8 +21,6 @@ FORMAT = "nearveil-intervals"
 FORMAT_VERSION = 1
 
 _LEAST_GAMMA = 0.01
-# Up to this number, comparing all pairs takes less time than loading scipy.
-_FEW_CENTRES = 2000
 
 Method = Literal["pic", "private-grid", "public"]
 
@@ -165,14 +164,7 @@ class Intervals:
         return {
             "format": FORMAT,
             "version": FORMAT_VERSION,
-            "region": {
-                "south": self.region.south,
-                "west": self.region.west,
-                "north": self.region.north,
-                "east": self.region.east,
-                "scaling": self.region.scaling,
-                "name": self.region.name,
-            },
+            "region": asdict(self.region),
             "method": self.method,
             "budget": {
                 "neighbours": f"add or remove one {self.unit}",
@@ -250,16 +242,13 @@ def _fit_reason(intervals: Intervals) -> str:
 
 def radii_around(centres: FloatArray, gamma: float) -> FloatArray:
     """Return gamma times the distance from each centre to the nearest other one."""
-    if len(centres) <= _FEW_CENTRES:
-        squares = np.square(centres[:, None, 0] - centres[:, 0]) + np.square(centres[:, None, 1] - centres[:, 1])
-        np.fill_diagonal(squares, np.inf)
-        return gamma * np.sqrt(squares.min(axis=1))
     from scipy.spatial import cKDTree  # noqa: PLC0415
 
     distances, _ = cKDTree(centres).query(centres, k=2)
     return gamma * np.ascontiguousarray(distances[:, 1])
 
 
+@lru_cache(maxsize=8)
 def without_small_intervals(intervals: Intervals, least_radius_m: float) -> Intervals:
     """Leave out centres until no disc is smaller than ``least_radius_m`` metres; those left get larger cells.
 

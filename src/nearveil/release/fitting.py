@@ -21,7 +21,7 @@ from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan
 from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.nearest import nearest_centre_table
+from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.mechanisms.step_channel import calibrated
 from nearveil.privacy.guarantee import Guarantee, check_epsilon
 from nearveil.privacy.ledger import Ledger
@@ -144,7 +144,7 @@ class PlacesInStream(ExactAnswers):
 
     def sums_around(self, centres: FloatArray) -> IntArray:
         """Sums and numbers of the people nearest to each centre."""
-        nearest = nearest_centre_table(centres, self.region.half_extent_square, lookups=len(self))
+        nearest = NearestCentre(centres)
         sums = np.zeros((len(centres), 3), dtype=np.int64)
         for part in mapped_in_order(lambda whole: nearest.sums(whole.astype(np.int64), 1 / FIXED_POINT), self._parts()):
             sums += part

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.fit_pic import PlacesInMemory, uniform_in_region
+from nearveil.mechanisms.fit_pic import PlacesInMemory, centres_in_region
 from nearveil.mechanisms.fitting import FitMethod
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.privacy.guarantee import Notion
@@ -31,7 +31,7 @@ def test_sums_before_noise_are_those_of_one_machine(
 ) -> None:
     local = PlacesInMemory(city, san_francisco)
     # So many that some have nobody.
-    centres = uniform_in_region(san_francisco, 3000, rng)
+    centres = centres_in_region(san_francisco, 3000, rng)
     sums = asked.sums_around(centres)
     assert sums[:, 2].sum() == len(city)
     assert (sums[:, 2] == 0).any()
