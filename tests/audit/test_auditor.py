@@ -18,8 +18,7 @@ from nearveil.audit.pair_search import audit_pairs, mechanism_pairs
 from nearveil.audit.pairs import Pair
 from nearveil.audit.subjects import MechanismSubject, PublishedSubject
 from nearveil.errors import UsageError
-from nearveil.mechanisms.morton import interleave
-from nearveil.mechanisms.srr import StaircaseChannel, staircase_channel
+from nearveil.mechanisms.srr import StaircaseChannel, interleave, staircase_channel
 from nearveil.privacy.guarantee import Notion
 from nearveil.randomness import RowKeystream, numbered_rows
 from nearveil.region import Region

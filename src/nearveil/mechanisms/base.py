@@ -79,7 +79,7 @@ class Mechanism(ABC):
     """
 
     frame: Literal["metres", "square"] = "metres"
-    region: Region | str
+    region: Region | str | None = None
     seed: int | None = None
     learns: ClassVar[str | None] = None
     """The constructor's parameter for what `fit` learns from people otherwise, such as ``"intervals"``."""
@@ -239,7 +239,11 @@ class Mechanism(ABC):
 
     @property
     def resolved_region(self) -> Region:
-        """The region as a value, also where it was given by name or by file."""
+        """The region as a value, also where it was given by name or by file; an error if there is none."""
+        if self.given_learned is not None:
+            return self.given_learned.region
+        if self.region is None:
+            raise UsageError(f"{type(self).__name__} needs a region: region='berlin', a box, or a GeoJSON file")
         if not isinstance(self.region, str):
             return self.region
         # A file is read once: it may change while people are moved.

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import read_text, replacing
 from nearveil.kernels import inlined_kernel, kernel
-from nearveil.mechanisms.morton import deinterleave
+from nearveil.mechanisms.srr import deinterleave, interleave
 from nearveil.privacy.guarantee import SEEDED_CELLS_NOTE, Basis, Guarantee, Notion, check_count, check_positive
 from nearveil.randomness import EXPONENTIAL_REACH
 from nearveil.region import Region
@@ -30,8 +31,8 @@ FORMAT = "nearveil-cells"
 FORMAT_VERSION = 1
 
 MOST_CELLS = 250_000
-_MOST_BOXES = 1 << 24
-_MOST_LEVELS = 12
+MOST_BOXES = 1 << 24
+MOST_LEVELS = 12
 
 PRIVTREE_RATIO = 7 / 3
 """Scale of the noise of a private quadtree times its epsilon: (2 b - 1) / (b - 1) for a tree that splits into b = 4."""
@@ -72,9 +73,9 @@ class Layout:
     levels: int
 
     def __post_init__(self) -> None:
-        possible = min(self.columns, self.rows) >= 1 and 0 <= self.levels <= _MOST_LEVELS
-        if not possible or self.columns * self.rows << 2 * self.levels > _MOST_BOXES:
-            raise UsageError(f"cells need at least one box, and at most {_MOST_BOXES:,} of the smallest boxes")
+        possible = min(self.columns, self.rows) >= 1 and 0 <= self.levels <= MOST_LEVELS
+        if not possible or self.columns * self.rows << 2 * self.levels > MOST_BOXES:
+            raise UsageError(f"cells need at least one box, and at most {MOST_BOXES:,} of the smallest boxes")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -92,26 +93,6 @@ class Layout:
         """Width and height of a smallest box, in metres."""
         rows, columns = self.shape
         return 2 * np.array(self.region.half_extent_m) / (columns, rows)
-
-
-def layout_for(region: Region, *, least_cell_m: float, largest_cell_m: float) -> Layout:
-    """Return the layout whose largest boxes are at most, and whose smallest are at least, so many metres wide."""
-    check_positive(least_cell_m, "the least side of a cell")
-    check_positive(largest_cell_m, "the largest side of a cell")
-    if least_cell_m > largest_cell_m:
-        raise UsageError("the least side of a cell must not be greater than the largest")
-    width_m, height_m = (2 * half for half in region.half_extent_m)
-    columns, rows = math.ceil(width_m / largest_cell_m), math.ceil(height_m / largest_cell_m)
-    if columns * rows > MOST_CELLS:
-        raise UsageError(f"the region has more than {MOST_CELLS:,} cells of the largest size; allow larger cells")
-    levels = int(math.log2(max(1.0, min(width_m / columns, height_m / rows) / least_cell_m)))
-    if columns * rows << 2 * levels < 2:
-        raise UsageError(
-            "the region would be one cell, in which nothing is left of where people are; allow smaller cells"
-        )
-    while columns * rows << 2 * levels > _MOST_BOXES:
-        levels -= 1
-    return Layout(region, columns, rows, min(levels, _MOST_LEVELS))
 
 
 LEAST_REACH, LARGEST_REACH = 3, 24
@@ -153,7 +134,7 @@ class Calibration:
         return cls(**{**document, "weights": tuple(document["weights"])})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Cells:
     """A partition of a region into cells, and about how many people each of them held. Nothing in it is private.
 
@@ -189,6 +170,7 @@ class Cells:
     seeded: bool = False
     unit: Literal["person", "row"] = "person"
     calibration: Calibration | None = None
+    _kept: dict[str, dict[Any, Any]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         levels = self.layout.levels
@@ -219,6 +201,10 @@ class Cells:
 
     def __len__(self) -> int:
         return len(self.depths)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is worked out from cells is large, and does not travel along.
+        return {**self.__dict__, "_kept": {}}
 
     @property
     def region(self) -> Region:
@@ -285,8 +271,7 @@ class Cells:
 
     def find(self, x: FloatArray) -> ShortIntArray:
         """Return the number of the cell of each place of the square, shape (n, 2)."""
-        place, find = np.ascontiguousarray(x, dtype=np.float64), finder(self)
-        found: ShortIntArray = _find(place, find.half_extent, find.grid, find.starts, find.first)
+        found: ShortIntArray = _find(np.ascontiguousarray(x, dtype=np.float64), _finder(self))
         return found
 
     @property
@@ -377,39 +362,11 @@ class Cells:
         return places
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write a file that maps show and `load_cells` reads back: GeoJSON (.json, .geojson) or GeoParquet (.parquet).
-
-        Parameters
-        ----------
-        path : path
-            The extension decides the format.
-        force : bool
-            Replace the file if it exists.
-        """
+        """Write a GeoJSON file that maps show and `load_cells` reads back; ``force`` replaces one that is there."""
         target = Path(path)
         check_cells_file(target)
         with replacing(target, force=force) as partial:
-            if target.suffix.lower() in _JSON_SUFFIXES:
-                partial.write_text(self.to_json(), encoding="utf-8")
-            else:
-                self._save_parquet(partial)
-
-    def _save_parquet(self, path: Path) -> None:
-        import pyarrow as pa  # noqa: PLC0415 - slow to load
-        import pyarrow.parquet as pq  # noqa: PLC0415
-
-        from nearveil.io.columns import wkb_from_boxes  # noqa: PLC0415
-        from nearveil.io.parquet_file import geo_metadata_of  # noqa: PLC0415
-
-        table = pa.table(
-            {"people": self.people, "side_m": self.sides_m.round(1), "geometry": wkb_from_boxes(self.outlines())}
-        )
-        metadata = {"geo": geo_metadata_of("geometry", "Polygon"), "nearveil": json.dumps(self._file_document())}
-        pq.write_table(table.replace_schema_metadata(metadata), path)
-
-
-_JSON_SUFFIXES = (".json", ".geojson")
-_PARQUET_SUFFIXES = (".parquet", ".geoparquet")
+            partial.write_text(self.to_json(), encoding="utf-8")
 
 
 def private_cells_guarantee(fit_epsilon: float, levels: int, *, seeded: bool = False) -> Guarantee:
@@ -453,29 +410,15 @@ def _free_guarantee(source: CellSource) -> Guarantee:
 
 
 def check_cells_file(path: Path) -> None:
-    """Refuse a name that says neither GeoJSON nor GeoParquet."""
-    if path.suffix.lower() not in _JSON_SUFFIXES + _PARQUET_SUFFIXES:
-        raise UsageError(
-            "a file of cells is GeoJSON or GeoParquet; give it the extension .geojson, .json, .parquet or .geoparquet"
-        )
+    """Refuse a name that does not say GeoJSON."""
+    if path.suffix.lower() not in (".json", ".geojson"):
+        raise UsageError("a file of cells is GeoJSON; give it the extension .geojson or .json")
 
 
 def load_cells(path: str | Path) -> Cells:
     """Read cells that `Cells.save` wrote."""
-    source = Path(path)
-    check_cells_file(source)
-    if source.suffix.lower() in _JSON_SUFFIXES:
-        return cells_from_json(read_text(source, "cells"))
-    import pyarrow as pa  # noqa: PLC0415 - slow to load
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    try:
-        document = (pq.read_schema(source).metadata or {}).get(b"nearveil", b"")
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno:
-            raise DataError(f"the cells file {source} cannot be read: {error.strerror}") from None
-        raise DataError(_NO_CELLS) from None
-    return cells_from_json(document.decode("utf-8", errors="replace"))
+    check_cells_file(Path(path))
+    return cells_from_json(read_text(Path(path), "cells"))
 
 
 def cells_from_json(text: str) -> Cells:
@@ -523,6 +466,30 @@ def _from_document(document: dict[str, Any]) -> Cells:
     )
 
 
+# What is worked out from cells is kept on them.
+
+
+_Made = TypeVar("_Made", bound=Callable[..., Any])
+
+
+def kept_by_cells(most: int) -> Callable[[_Made], _Made]:
+    """Keep the last results of a function on the cells that it is given first: they live as long as these."""
+
+    def keeping(make: _Made) -> _Made:
+        @wraps(make)
+        def kept(cells: Cells, *given: Hashable) -> Any:
+            results = cells._kept.setdefault(make.__name__, {})
+            if given in results:
+                return results[given]
+            while len(results) >= most:
+                results.pop(next(iter(results)), None)
+            return results.setdefault(given, make(cells, *given))
+
+        return cast(_Made, kept)
+
+    return keeping
+
+
 # Which cell a place is in: the smallest box around it, numbered as the cells are ordered, by bisection among the few
 # cells of a block of such boxes.
 
@@ -530,16 +497,17 @@ def _from_document(document: dict[str, Any]) -> Cells:
 _MOST_BLOCKS = 1 << 17
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Finder:
+class _Finder(NamedTuple):
     """What compiled code needs to find cells.
 
     Attributes
     ----------
     half_extent : ndarray
         Half width and half height of the region in the square.
-    grid : ndarray
-        Columns and rows of largest boxes, levels, and how many bits of a box's number are not its block's.
+    columns, rows, levels : int
+        Of the layout.
+    bits : int
+        How many bits of a smallest box's number are not its block's.
     starts : ndarray
         Number of the first smallest box of each cell.
     first : ndarray
@@ -547,66 +515,49 @@ class Finder:
     """
 
     half_extent: FloatArray
-    grid: IntArray
+    columns: int
+    rows: int
+    levels: int
+    bits: int
     starts: ShortIntArray
     first: ShortIntArray
 
 
-@lru_cache(maxsize=8)
-def finder(cells: Cells) -> Finder:
-    """Return the tables by which compiled code finds cells."""
+@kept_by_cells(1)
+def _finder(cells: Cells) -> _Finder:
     layout, starts = cells.layout, cells._starts
     boxes = layout.columns * layout.rows << 2 * layout.levels
-    bits = 0
     # A small table is found in a processor's cache.
-    while boxes >> bits > _MOST_BLOCKS:
-        bits += 1
+    bits = max(0, (boxes - 1).bit_length() - _MOST_BLOCKS.bit_length() + 1)
     blocks = np.arange((boxes - 1 >> bits) + 1) << bits
     first = np.append(np.searchsorted(starts, blocks, side="right") - 1, len(starts) - 1)
-    return Finder(
-        np.array(layout.region.half_extent_square),
-        np.array([layout.columns, layout.rows, layout.levels, bits]),
-        starts.astype(np.int32),
-        first.astype(np.int32),
+    half_extent = np.array(layout.region.half_extent_square)
+    return _Finder(
+        half_extent, layout.columns, layout.rows, layout.levels, bits, starts.astype(np.int32), first.astype(np.int32)
     )
 
 
-@inlined_kernel
-def _spread_bits(number: int) -> int:
-    number = (number | (number << 8)) & 0x00FF00FF
-    number = (number | (number << 4)) & 0x0F0F0F0F
-    number = (number | (number << 2)) & 0x33333333
-    return (number | (number << 1)) & 0x55555555
+_interleaved = inlined_kernel(interleave)
 
 
 @kernel
-def find_cell(
-    x: float, y: float, half_extent: FloatArray, grid: IntArray, starts: ShortIntArray, first: ShortIntArray
-) -> int:
-    """The number of the cell of a place; places beyond the region count as on its edge."""
-    levels = grid[2]
-    across, up = grid[0] << levels, grid[1] << levels
-    column = min(max(int((x / half_extent[0] + 1.0) * 0.5 * across), 0), across - 1)
-    row = min(max(int((y / half_extent[1] + 1.0) * 0.5 * up), 0), up - 1)
-    mask = (1 << levels) - 1
-    largest = (row >> levels) * grid[0] + (column >> levels)
-    box = (largest << 2 * levels) | _spread_bits(column & mask) | (_spread_bits(row & mask) << 1)
-    block = box >> grid[3]
-    low, high = first[block], first[block + 1]
-    while low < high:
-        middle = (low + high + 1) >> 1
-        if starts[middle] <= box:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-@kernel
-def _find(
-    x: FloatArray, half_extent: FloatArray, grid: IntArray, starts: ShortIntArray, first: ShortIntArray
-) -> ShortIntArray:
+def _find(x: FloatArray, finder: _Finder) -> ShortIntArray:
+    """The number of the cell of each place; places beyond the region count as on its edge."""
+    levels, mask = finder.levels, (1 << finder.levels) - 1
+    across, up = finder.columns << levels, finder.rows << levels
     found = np.empty(len(x), dtype=np.int32)
     for i in range(len(x)):
-        found[i] = find_cell(x[i, 0], x[i, 1], half_extent, grid, starts, first)
+        column = min(max(int((x[i, 0] / finder.half_extent[0] + 1.0) * 0.5 * across), 0), across - 1)
+        row = min(max(int((x[i, 1] / finder.half_extent[1] + 1.0) * 0.5 * up), 0), up - 1)
+        largest = (row >> levels) * finder.columns + (column >> levels)
+        box = (largest << 2 * levels) | _interleaved(column & mask, row & mask)
+        block = box >> finder.bits
+        low, high = finder.first[block], finder.first[block + 1]
+        while low < high:
+            middle = (low + high + 1) >> 1
+            if finder.starts[middle] <= box:
+                low = middle
+            else:
+                high = middle - 1
+        found[i] = low
     return found

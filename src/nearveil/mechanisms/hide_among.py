@@ -10,20 +10,19 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cell_steps import graph_of
-from nearveil.mechanisms.cells import SOURCE_NAMES, Calibration, Cells
+from nearveil.mechanisms.cells import SOURCE_NAMES, Calibration, Cells, cells_from_document
 from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan, build_private_cells, check_hide_among
 from nearveil.mechanisms.step_channel import (
     StepChannel,
     channel_for_epsilon,
     channel_for_people,
-    draw_places,
     given_channel,
     rescaled_channel,
 )
@@ -49,7 +48,8 @@ class HideAmong(Mechanism):
     Parameters
     ----------
     hide_among : int
-        How many people are nearer to the true place than the published one, on average. A cell holds about a tenth.
+        N: how many other users are nearer to the true location than the published one, on average over users. Half of
+        all users have fewer than about N/2 others nearer. A cell holds about N/10 users.
     epsilon : float, optional
         The largest loss per step, instead: ``hide_among`` then says only how large cells are made by `fit`.
     cells : Cells, optional
@@ -60,8 +60,8 @@ class HideAmong(Mechanism):
         Sides of the smallest and the largest cells that `fit` makes, in metres.
     calibration : Calibration, optional
         The numbers of the channel between cells, as found before and written down with a certificate.
-    region : Region or str
-        Public region: a Region, a name, or "south,west,north,east".
+    region : Region or str, optional
+        Public region: a Region, a name, "south,west,north,east", or a GeoJSON file. By default that of ``cells``.
     seed : int, optional
         For experiments only: makes fit and result repeatable.
 
@@ -97,7 +97,7 @@ class HideAmong(Mechanism):
         least_cell_m: float = LEAST_CELL_M,
         largest_cell_m: float = LARGEST_CELL_M,
         calibration: Calibration | None = None,
-        region: Region | str = "san-francisco",
+        region: Region | str | None = None,
         seed: int | None = None,
     ) -> None:
         check_hide_among(hide_among)
@@ -117,6 +117,7 @@ class HideAmong(Mechanism):
         self.seed = seed
         self._noise_factor = 1.0
         _ = self.cell_plan  # checks its part of the parameters
+        _ = self.resolved_region
 
     # -- cells -----------------------------------------------------------------------------------------------
 
@@ -153,11 +154,6 @@ class HideAmong(Mechanism):
         """Whether the loss per step is found from the cells, and not given."""
         return self.epsilon is None
 
-    @property
-    def resolved_region(self) -> Region:
-        """The region of the cells where they are given, the operator's otherwise."""
-        return self.cells.region if self.cells is not None else super().resolved_region
-
     # -- release ---------------------------------------------------------------------------------------------
 
     @property
@@ -169,7 +165,9 @@ class HideAmong(Mechanism):
             channel = channel_for_epsilon(self.current_cells, self.epsilon)
         else:
             channel = channel_for_people(self.current_cells, self.hide_among)
-        return channel if self._noise_factor == 1.0 else rescaled_channel(channel, self._noise_factor)
+        if self._noise_factor == 1.0:
+            return channel
+        return rescaled_channel(self.current_cells, channel, self._noise_factor)
 
     def settled(self) -> Self:
         """Return it with its cells and its calibration given, which another machine may round differently."""
@@ -178,13 +176,18 @@ class HideAmong(Mechanism):
         other.calibration = _unscaled(self).channel.calibration
         return other
 
+    @classmethod
+    def from_spec_params(cls, params: dict[str, Any]) -> Self:
+        """Return a copy, of parameters from a file."""
+        calibration = Calibration.from_document(params["calibration"])
+        return cls(**{**params, "cells": cells_from_document(params["cells"]), "calibration": calibration})
+
     def _prepare(self) -> None:
         _ = self.channel.tables
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Draw a cell for every row of ``x``, and a uniform point of it, in the square."""
-        drawn: FloatArray = draw_places(np.ascontiguousarray(x), rows.blocks(0), *self.channel.tables)
-        return drawn
+        return self.channel.draw(x, rows.blocks(0))
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per unit of the square: the cell's probability over its area."""
@@ -235,12 +238,21 @@ class HideAmong(Mechanism):
             ),
             notes=(
                 *self._notes(),
+                *((_meaning(self.hide_among),) if self.epsilon is None else ()),
                 f"{len(cells):,} cells from {SOURCE_NAMES[cells.source]}, {smallest_m:,.0f} to {largest_m:,.0f} m wide "
                 f"and with about {np.median(cells.people):,.3g} people each, as counted when they were made.",
             ),
             certificate=channel.certificate,
         )
         return _with_cell_cost(given, cells)
+
+
+def _meaning(hide_among: int) -> str:
+    """Say what N means; half of all users are hidden among fewer, as an average is large where a few are far away."""
+    return (
+        f"Hidden among {hide_among:,} is an average over users: half of all users have fewer than about "
+        f"{hide_among / 2:,.0f} others nearer to them than what is published."
+    )
 
 
 def _unscaled(mechanism: HideAmong) -> HideAmong:

@@ -10,8 +10,8 @@ import numpy as np
 
 from nearveil.mechanisms.cell_steps import STEP
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.planar_laplace import displaced
-from nearveil.mechanisms.step_channel import StepChannel, draw_places
+from nearveil.mechanisms.planar_laplace import PlanarLaplace, displaced
+from nearveil.mechanisms.step_channel import StepChannel
 from nearveil.nearby.publishing.keys import place_uniforms, place_words
 from nearveil.nearby.publishing.protection import NEAR_SHARE, Cell, Protection
 from nearveil.nearby.stores.base import STEP_M, Point
@@ -50,7 +50,7 @@ class ReportNoise:
         self._noise = protection.noise
         self._places = protection.grid
         # Kept here, so that no report waits until they are made again.
-        self._tables = self._noise.channel.tables if isinstance(self._noise, HideAmong) else ()
+        self._channel = self._noise.channel if isinstance(self._noise, HideAmong) else None
         self._half_extent_m = np.array(protection.region.half_extent_m)
         self._near = _nearness(protection)
 
@@ -79,11 +79,11 @@ class ReportNoise:
         for key in {one.key for one in wanted}:
             rows = [row for row, one in enumerate(wanted) if one.key == key]
             cells = [(wanted[row].person, wanted[row].cell) for row in rows]
-            if isinstance(self._noise, HideAmong):
-                unit_m = self._noise.resolved_region.metres_per_unit
+            if self._channel is not None:
+                unit_m = self._channel.cells.region.metres_per_unit
                 words = place_words(key, cells, self._places.identity, count=2)
-                places_m[rows] = draw_places(places_m[rows] / unit_m, words, *self._tables) * unit_m
-            else:
+                places_m[rows] = self._channel.draw(places_m[rows] / unit_m, words) * unit_m
+            elif isinstance(self._noise, PlanarLaplace):
                 exponentials = exponential_from_uniforms(place_uniforms(key, cells, self._places.identity))
                 places_m[rows] = displaced(places_m[rows], exponentials, self._noise.rate_per_m)
         return places_m

@@ -25,7 +25,6 @@ from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace, displaced
-from nearveil.mechanisms.step_channel import draw_places
 from nearveil.nearby.index import Person
 from nearveil.nearby.publishing.protection import grid_for
 from nearveil.randomness import standard_exponential
@@ -299,8 +298,7 @@ def published_m(places_m: FloatArray, noise: PlanarLaplace | HideAmong, rng: np.
     if isinstance(noise, HideAmong):
         unit_m = noise.resolved_region.metres_per_unit
         words = rng.integers(0, 2**64, (len(places_m), 2), dtype=np.uint64)
-        places: FloatArray = draw_places(places_m / unit_m, words, *noise.channel.tables) * unit_m
-        return places
+        return noise.channel.draw(places_m / unit_m, words) * unit_m
     steps = standard_exponential(rng, len(places_m), 3)
     drawn = displaced(snapped(places_m, noise.noise_m), steps, noise.rate_per_m)
     half_extent = np.array(noise.resolved_region.half_extent_m)
