@@ -10,17 +10,16 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
-from functools import wraps
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import read_text, replacing
-from nearveil.kernels import inlined_kernel, kernel
 from nearveil.mechanisms.srr import deinterleave, interleave
 from nearveil.privacy.guarantee import SEEDED_CELLS_NOTE, Basis, Guarantee, Notion, check_count, check_positive
 from nearveil.randomness import EXPONENTIAL_REACH
@@ -50,21 +49,15 @@ SOURCE_NAMES: dict[CellSource, str] = {
     "privtree": "a private quadtree (PrivTree)",
 }
 
-_NO_CELLS = "this is not a file of cells, or it is damaged; make it again"
+_NO_CELLS = "this is not a file of cells that this Nearveil reads, or it is damaged; make it again"
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """How a region is cut into boxes, before it is known where people are.
 
-    Attributes
-    ----------
-    region : Region
-        What is cut.
-    columns, rows : int
-        How many largest boxes there are, from west to east and from south to north.
-    levels : int
-        How often a largest box may be halved both ways.
+    There are ``columns`` x ``rows`` largest boxes, from west to east and from south to north, and each may be halved
+    both ways ``levels`` times.
     """
 
     region: Region
@@ -101,21 +94,14 @@ LEAST_WEIGHT, LARGEST_WEIGHT = 8, 32767
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The numbers of a channel between cells (`nearveil.mechanisms.step_channel`), as they were found.
-
-    Attributes
-    ----------
-    rate : float
-        a: how fast probabilities fall with the number of steps.
-    farthest : int
-        M: beyond so many steps all cells are alike.
-    weights : tuple of int
-        w(z) of each cell.
-    """
+    """The numbers of a channel between cells (`nearveil.mechanisms.step_channel`), as they were found."""
 
     rate: float
+    """a: how fast probabilities fall with the number of steps."""
     farthest: int
+    """M: beyond so many steps all cells are alike."""
     weights: tuple[int, ...]
+    """w(z) of each cell."""
 
     def __post_init__(self) -> None:
         check_positive(self.rate, "rate")
@@ -126,7 +112,7 @@ class Calibration:
 
     def to_document(self) -> dict[str, Any]:
         """Return it as plain values for JSON."""
-        return {"rate": self.rate, "farthest": self.farthest, "weights": list(self.weights)}
+        return {**asdict(self), "weights": list(self.weights)}
 
     @classmethod
     def from_document(cls, document: Any) -> Self:
@@ -186,9 +172,9 @@ class Cells:
             )
         if self.depths.min() < 0 or self.depths.max() > levels:
             raise UsageError("a cell is larger or smaller than the layout allows")
-        starts, sizes = self._starts, self._sizes
+        sizes = self._sizes
         whole = self.layout.columns * self.layout.rows << 2 * levels
-        if starts[-1] + sizes[-1] != whole or (starts % sizes).any():
+        if sizes.sum() != whole or (self._starts % sizes).any():
             raise UsageError("the cells do not cover the region, each place once")
         if not (np.isfinite(self.people.sum()) and (self.people >= 0).all() and 0 < self.people_per_cell < math.inf):
             raise UsageError("numbers of people in cells must be 0 or more, and finite")
@@ -204,7 +190,7 @@ class Cells:
 
     def __getstate__(self) -> dict[str, Any]:
         # What is worked out from cells is large, and does not travel along.
-        return {**self.__dict__, "_kept": {}}
+        return {field.name: {} if field.name == "_kept" else getattr(self, field.name) for field in fields(self)}
 
     @property
     def region(self) -> Region:
@@ -216,10 +202,10 @@ class Cells:
         """How many smallest boxes each cell is made of."""
         return np.left_shift(np.int64(1), 2 * (self.layout.levels - self.depths.astype(np.int64)))
 
-    @property
-    def _starts(self) -> IntArray:
+    @cached_property
+    def _starts(self) -> ShortIntArray:
         """The number of the first smallest box of each cell, in the order of the cells."""
-        return np.cumsum(self._sizes) - self._sizes
+        return (np.cumsum(self._sizes) - self._sizes).astype(np.int32)
 
     @property
     def sides(self) -> IntArray:
@@ -229,7 +215,7 @@ class Cells:
     @property
     def corners(self) -> IntArray:
         """Column and row of the south-western smallest box of each cell, shape (n, 2)."""
-        levels, starts = self.layout.levels, self._starts
+        levels, starts = self.layout.levels, self._starts.astype(np.int64)
         largest, within = starts >> 2 * levels, starts & ((1 << 2 * levels) - 1)
         column, row = deinterleave(within)
         column += (largest % self.layout.columns) << levels
@@ -270,8 +256,19 @@ class Cells:
         return hashlib.sha256(header.encode() + self.depths.astype(np.int8).tobytes()).hexdigest()
 
     def find(self, x: FloatArray) -> ShortIntArray:
-        """Return the number of the cell of each place of the square, shape (n, 2)."""
-        found: ShortIntArray = _find(np.ascontiguousarray(x, dtype=np.float64), _finder(self))
+        """Return the cell of each place of the square, shape (n, 2); those beyond the region count as on its edge."""
+        layout, half_extent = self.layout, self.region.half_extent_square
+        rows, columns = layout.shape
+        column, row = (
+            np.clip((x[:, axis] / half_extent[axis] + 1) * (most / 2), 0, most - 1).astype(np.int32)
+            for axis, most in enumerate((columns, rows))
+        )
+        largest = (row >> layout.levels) * layout.columns + (column >> layout.levels)
+        mask = (1 << layout.levels) - 1
+        box = (largest << 2 * layout.levels) | interleave(column & mask, row & mask)
+        # The cell is the last that starts at this box or before. A search in order stays in a processor's cache.
+        order, found = np.argsort(box), np.empty(len(box), dtype=np.int32)
+        found[order] = np.searchsorted(self._starts, box[order], side="right") - 1
         return found
 
     @property
@@ -302,29 +299,30 @@ class Cells:
     def guarantee(self, delta: float = 0.0) -> Guarantee:
         """Return what holds for the cells themselves, once they are published; no delta makes it any less."""
         del delta
-        promise = (
-            _free_guarantee(self.source)
-            if self.is_free
-            else private_cells_guarantee(self.fit_epsilon, self.layout.levels, seeded=self.seeded)
-        )
+        if self.is_free:
+            promise = Guarantee(
+                title="The cells",
+                notion=Notion.CENTRAL,
+                epsilon=0.0,
+                unit="per person",
+                delta=0.0,
+                neighbours="the data that the cells are made from, with and without one row",
+                promise=f"the cells were made from {SOURCE_NAMES[self.source]}, and cost nobody anything more",
+                basis=Basis.THEOREM,
+                because="what looks at public or published data alone adds nothing to what that has cost",
+            )
+        else:
+            promise = private_cells_guarantee(self.fit_epsilon, self.layout.levels, seeded=self.seeded)
         return promise if self.unit == "person" else promise.counted_per_row()
 
     # -- one file --------------------------------------------------------------------------------------------
 
     def to_document(self) -> dict[str, Any]:
         """Return the cells as plain values for JSON, without a calibration."""
-        region = self.region
         return {
             "format": FORMAT,
             "version": FORMAT_VERSION,
-            "region": {
-                "south": region.south,
-                "west": region.west,
-                "north": region.north,
-                "east": region.east,
-                "scaling": region.scaling,
-                "name": region.name,
-            },
+            "region": asdict(self.region),
             "columns": self.layout.columns,
             "rows": self.layout.rows,
             "levels": self.layout.levels,
@@ -337,22 +335,19 @@ class Cells:
             "seeded": self.seeded,
         }
 
-    def _file_document(self) -> dict[str, Any]:
-        document = self.to_document()
-        return document if self.calibration is None else {**document, "calibration": self.calibration.to_document()}
-
     def to_json(self) -> str:
         """Write the cells as one GeoJSON document, which maps show and `cells_from_json` reads back."""
-        outlines = self.outlines()
         features = [
             {
                 "type": "Feature",
                 "properties": {"people": float(f"{people:.3g}"), "side_m": round(side_m, 1)},
                 "geometry": {"type": "Polygon", "coordinates": [outline[:, ::-1].round(7).tolist()]},
             }
-            for people, side_m, outline in zip(self.people, self.sides_m, outlines, strict=True)
+            for people, side_m, outline in zip(self.people, self.sides_m, self.outlines(), strict=True)
         ]
-        return json.dumps({"type": "FeatureCollection", "nearveil": self._file_document(), "features": features})
+        calibration = {} if self.calibration is None else {"calibration": self.calibration.to_document()}
+        document = {**self.to_document(), **calibration}
+        return json.dumps({"type": "FeatureCollection", "nearveil": document, "features": features})
 
     def outlines(self) -> FloatArray:
         """Corners of each cell in degrees, closed and counter-clockwise, shape (n, 5, 2)."""
@@ -395,20 +390,6 @@ def private_cells_guarantee(fit_epsilon: float, levels: int, *, seeded: bool = F
     )
 
 
-def _free_guarantee(source: CellSource) -> Guarantee:
-    return Guarantee(
-        title="The cells",
-        notion=Notion.CENTRAL,
-        epsilon=0.0,
-        unit="per person",
-        delta=0.0,
-        neighbours="the data that the cells are made from, with and without one row",
-        promise=f"the cells were made from {SOURCE_NAMES[source]}, and cost nobody anything more",
-        basis=Basis.THEOREM,
-        because="what looks at public or published data alone adds nothing to what that has cost",
-    )
-
-
 def check_cells_file(path: Path) -> None:
     """Refuse a name that does not say GeoJSON."""
     if path.suffix.lower() not in (".json", ".geojson"):
@@ -435,35 +416,25 @@ def cells_from_json(text: str) -> Cells:
 def cells_from_document(document: Any) -> Cells:
     """Read what `Cells.to_document` gave."""
     try:
-        if document["format"] != FORMAT:
-            raise KeyError("format")
-        version = document["version"]
-        if version == FORMAT_VERSION:
-            return _from_document(document)
+        known = (document["format"], document["version"]) == (FORMAT, FORMAT_VERSION)
+        if not known or document["source"] not in SOURCE_NAMES or document["unit"] not in ("person", "row"):
+            raise ValueError("format")
+        sizes = (int(document[name]) for name in ("columns", "rows", "levels"))
+        return Cells(
+            layout=Layout(Region(**document["region"]), *sizes),
+            depths=np.array(document["depths"], dtype=np.int8),
+            people=np.array(document["people"], dtype=np.float64),
+            people_per_cell=float(document["people_per_cell"]),
+            source=document["source"],
+            fit_epsilon=float(document["fit_epsilon"]),
+            seeded=bool(document["seeded"]),
+            unit=document["unit"],
+            calibration=Calibration.from_document(document["calibration"]) if "calibration" in document else None,
+        )
     except UsageError as error:
         raise DataError(f"the file of cells is damaged: {error}; make it again") from None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise DataError(_NO_CELLS) from None
-    raise DataError(f"the file of cells has format version {version}, this Nearveil reads {FORMAT_VERSION}; fit again")
-
-
-def _from_document(document: dict[str, Any]) -> Cells:
-    if document["source"] not in SOURCE_NAMES or document["unit"] not in ("person", "row"):
-        raise ValueError("source")
-    layout = Layout(
-        Region(**document["region"]), int(document["columns"]), int(document["rows"]), int(document["levels"])
-    )
-    return Cells(
-        layout=layout,
-        depths=np.array(document["depths"], dtype=np.int8),
-        people=np.array(document["people"], dtype=np.float64),
-        people_per_cell=float(document["people_per_cell"]),
-        source=document["source"],
-        fit_epsilon=float(document["fit_epsilon"]),
-        seeded=bool(document["seeded"]),
-        unit=document["unit"],
-        calibration=Calibration.from_document(document["calibration"]) if "calibration" in document else None,
-    )
 
 
 # What is worked out from cells is kept on them.
@@ -488,76 +459,3 @@ def kept_by_cells(most: int) -> Callable[[_Made], _Made]:
         return cast(_Made, kept)
 
     return keeping
-
-
-# Which cell a place is in: the smallest box around it, numbered as the cells are ordered, by bisection among the few
-# cells of a block of such boxes.
-
-
-_MOST_BLOCKS = 1 << 17
-
-
-class _Finder(NamedTuple):
-    """What compiled code needs to find cells.
-
-    Attributes
-    ----------
-    half_extent : ndarray
-        Half width and half height of the region in the square.
-    columns, rows, levels : int
-        Of the layout.
-    bits : int
-        How many bits of a smallest box's number are not its block's.
-    starts : ndarray
-        Number of the first smallest box of each cell.
-    first : ndarray
-        For each block of smallest boxes, the cell that it begins in; and at the end, the last cell.
-    """
-
-    half_extent: FloatArray
-    columns: int
-    rows: int
-    levels: int
-    bits: int
-    starts: ShortIntArray
-    first: ShortIntArray
-
-
-@kept_by_cells(1)
-def _finder(cells: Cells) -> _Finder:
-    layout, starts = cells.layout, cells._starts
-    boxes = layout.columns * layout.rows << 2 * layout.levels
-    # A small table is found in a processor's cache.
-    bits = max(0, (boxes - 1).bit_length() - _MOST_BLOCKS.bit_length() + 1)
-    blocks = np.arange((boxes - 1 >> bits) + 1) << bits
-    first = np.append(np.searchsorted(starts, blocks, side="right") - 1, len(starts) - 1)
-    half_extent = np.array(layout.region.half_extent_square)
-    return _Finder(
-        half_extent, layout.columns, layout.rows, layout.levels, bits, starts.astype(np.int32), first.astype(np.int32)
-    )
-
-
-_interleaved = inlined_kernel(interleave)
-
-
-@kernel
-def _find(x: FloatArray, finder: _Finder) -> ShortIntArray:
-    """The number of the cell of each place; places beyond the region count as on its edge."""
-    levels, mask = finder.levels, (1 << finder.levels) - 1
-    across, up = finder.columns << levels, finder.rows << levels
-    found = np.empty(len(x), dtype=np.int32)
-    for i in range(len(x)):
-        column = min(max(int((x[i, 0] / finder.half_extent[0] + 1.0) * 0.5 * across), 0), across - 1)
-        row = min(max(int((x[i, 1] / finder.half_extent[1] + 1.0) * 0.5 * up), 0), up - 1)
-        largest = (row >> levels) * finder.columns + (column >> levels)
-        box = (largest << 2 * levels) | _interleaved(column & mask, row & mask)
-        block = box >> finder.bits
-        low, high = finder.first[block], finder.first[block + 1]
-        while low < high:
-            middle = (low + high + 1) >> 1
-            if finder.starts[middle] <= box:
-                low = middle
-            else:
-                high = middle - 1
-        found[i] = low
-    return found

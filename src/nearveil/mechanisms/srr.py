@@ -17,8 +17,7 @@ from nearveil.randomness import RowKeystream
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 
-MOST_LISTED_CELLS = 4096
-"""Up to this number of cells, every pair is checked."""
+_MOST_LISTED_CELLS = 4096
 
 
 class SRR(Mechanism):
@@ -142,50 +141,39 @@ class SRR(Mechanism):
     @property
     def guarantee(self) -> Guarantee:
         """Local differential privacy over the region."""
-        full = self.cells is None
-        return local_guarantee(
-            epsilon=self.epsilon,
-            delta=rounding_delta(self.epsilon, choices=len(self.channel.weights)),
-            basis=Basis.THEOREM if full else Basis.CERTIFICATE,
-            because=(
-                "on a full grid all rows of the channel are alike, and their largest ratio is e^epsilon; delta is what "
-                "the rounding of numbers can add"
-                if full
-                else "the largest ratio over every pair of cells and every answer, computed; delta is what the "
-                "rounding of numbers can add"
-            ),
-            notes=self._notes(),
-            certificate=self._certificate(),
-        )
-
-    def _certificate(self) -> Certificate:
-        """Every pair of cells and every answer, or on a large full grid its first and its last cell."""
-        channel = self.channel
-        exhaustive = len(channel.codes) <= MOST_LISTED_CELLS
-        loss, first, second, output = channel.worst_case if exhaustive else channel.opposite_corners
+        full, channel = self.cells is None, self.channel
+        loss, first, second, output = channel.opposite_corners if full else channel.worst_case
         lower, size = self._cell_corners(channel.codes[[first, second, output]])
         places = [(float(east), float(north)) for east, north in lower + size / 2]
-        return Certificate(
-            # The ratio of two rounded numbers may come out a last digit above.
-            bound=min(loss, self.epsilon) if loss <= self.epsilon * (1 + 1e-12) else loss,
-            attained=loss,
-            first=places[0],
-            second=places[1],
-            output=places[2],
-            frame=self.frame,
-            method=Method.EXHAUSTIVE if exhaustive else Method.CLOSED_FORM,
-            how=(
-                f"the largest log-ratio over all pairs of {len(channel.codes):,} cells and all answers, computed"
-                if exhaustive
-                else "on a full grid all rows of the channel have the same values, whose largest ratio is c"
+        how = (
+            "on a full grid all rows of the channel have the same values, whose largest ratio is e^epsilon"
+            if full
+            else f"the largest log-ratio over all pairs of {len(channel.codes):,} cells and all answers, computed"
+        )
+        return local_guarantee(
+            epsilon=self.epsilon,
+            delta=rounding_delta(self.epsilon, choices=len(channel.weights)),
+            basis=Basis.THEOREM if full else Basis.CERTIFICATE,
+            because=f"{how}; delta is what the rounding of numbers can add",
+            notes=self._notes(),
+            certificate=Certificate(
+                # The ratio of two rounded numbers may come out a last digit above.
+                bound=min(loss, self.epsilon) if loss <= self.epsilon * (1 + 1e-12) else loss,
+                attained=loss,
+                first=places[0],
+                second=places[1],
+                output=places[2],
+                frame=self.frame,
+                method=Method.CLOSED_FORM if full else Method.EXHAUSTIVE,
+                how=how,
             ),
         )
 
 
 def _check_cells(cells: Sequence[tuple[int, int]], levels: int) -> None:
     side = 2**levels
-    if not 2 <= len({(column, row) for column, row in cells}) <= MOST_LISTED_CELLS:
-        raise UsageError(f"cells must list between 2 and {MOST_LISTED_CELLS:,} different cells")
+    if not 2 <= len({(column, row) for column, row in cells}) <= _MOST_LISTED_CELLS:
+        raise UsageError(f"cells must list between 2 and {_MOST_LISTED_CELLS:,} different cells")
     if not all(0 <= column < side and 0 <= row < side for column, row in cells):
         raise UsageError(f"cells are (column, row) pairs from 0 to {side - 1}")
 
