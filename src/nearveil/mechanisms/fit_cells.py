@@ -25,8 +25,9 @@ from nearveil.mechanisms.cells import (
     Layout,
     private_cells_guarantee,
 )
-from nearveil.mechanisms.fit_pic import FIXED_POINT, Question, Watch, as_answers, fixed_point_laplace
+from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers, Watch, as_answers, fixed_point_laplace
 from nearveil.mechanisms.planar_laplace import check_noise_m
+from nearveil.mechanisms.srr import deinterleave
 from nearveil.privacy.guarantee import check_count, check_epsilon, check_positive
 from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
@@ -162,47 +163,38 @@ def cells_from_published(points: object, region: Region, noise_m: float, plan: C
 
 def _by_counts(layout: Layout, counts: FloatArray, plan: CellPlan, source: CellSource) -> Cells:
     """Halve boxes both ways as long as they hold more people than a cell is to hold."""
-    pyramid = _pyramid(counts, layout)
-    most = plan.people_per_cell
-    depths, columns, rows = _grown(layout, lambda depth, column, row: pyramid[depth][row, column] > most)
-    people = np.array([pyramid[depth][row, column] for depth, column, row in zip(depths, columns, rows, strict=True)])
+    pyramid, most = _pyramid(counts, layout), plan.people_per_cell
+    depths, boxes = _grown(layout, lambda depth, boxes: pyramid[depth][boxes] > most)
+    people = np.array([pyramid[depth][box] for depth, box in zip(depths, boxes, strict=True)])
     return Cells(layout=layout, depths=depths.astype(np.int8), people=people, people_per_cell=most, source=source)
 
 
 def _pyramid(counts: FloatArray | IntArray, layout: Layout) -> list[FloatArray]:
-    """Return the counts in the boxes of each depth, the largest first."""
-    found: list[FloatArray] = [counts.reshape(layout.shape).astype(np.float64)]
+    """Return the counts in the boxes of each depth, the largest first, boxes in the order of cells."""
+    side = 1 << layout.levels
+    column, row = deinterleave(np.arange(side**2))
+    largest = counts.reshape(layout.rows, side, layout.columns, side).swapaxes(1, 2)
+    found: list[FloatArray] = [largest[:, :, row, column].ravel().astype(np.float64)]
     for _ in range(layout.levels):
-        rows, columns = found[-1].shape
-        found.append(found[-1].reshape(rows // 2, 2, columns // 2, 2).sum(axis=(1, 3)))
+        found.append(found[-1].reshape(-1, 4).sum(axis=1))
     return found[::-1]
 
 
-_QUARTERS = ((0, 0), (1, 0), (0, 1), (1, 1))
-
-
-def _grown(
-    layout: Layout, is_split: Callable[[int, IntArray, IntArray], BoolArray]
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Grow a quadtree from the largest boxes; return depth, column and row of its leaves, in the order of cells."""
-    # The number of the first smallest box in each gives the order: quarters are numbered within quarters.
-    first = np.arange(layout.columns * layout.rows) << 2 * layout.levels
-    rows, columns = np.divmod(first >> 2 * layout.levels, layout.columns)
-    leaves: list[tuple[IntArray, ...]] = []
+def _grown(layout: Layout, is_split: Callable[[int, IntArray], BoolArray]) -> tuple[IntArray, IntArray]:
+    """Grow a quadtree from the largest boxes; return depth and number of its leaves, in the order of cells."""
+    boxes = np.arange(layout.columns * layout.rows)
+    leaves: list[tuple[IntArray, IntArray]] = []
     for depth in range(layout.levels + 1):
-        splits = is_split(depth, columns, rows) if depth < layout.levels else np.zeros(len(columns), dtype=bool)
-        leaves.append((np.full((~splits).sum(), depth), columns[~splits], rows[~splits], first[~splits]))
-        if sum(len(leaf[0]) for leaf in leaves) + 4 * splits.sum() > MOST_CELLS:
+        splits = is_split(depth, boxes) if depth < layout.levels else np.zeros(len(boxes), dtype=bool)
+        leaves.append((np.full((~splits).sum(), depth), boxes[~splits]))
+        if sum(len(leaf) for leaf, _ in leaves) + 4 * splits.sum() > MOST_CELLS:
             raise UsageError(
                 f"there would be more than {MOST_CELLS:,} cells; hide among more people, or ask for larger cells"
             )
-        quarter = 1 << 2 * max(0, layout.levels - depth - 1)
-        columns = np.concatenate([2 * columns[splits] + across for across, _ in _QUARTERS])
-        rows = np.concatenate([2 * rows[splits] + up for _, up in _QUARTERS])
-        first = np.concatenate([first[splits] + number * quarter for number in range(4)])
-    depths, columns, rows, first = (np.concatenate(part) for part in zip(*leaves, strict=True))
-    order = np.argsort(first)
-    return depths[order], columns[order], rows[order]
+        boxes = (4 * boxes[splits, None] + np.arange(4)).ravel()
+    depths, boxes = (np.concatenate(part) for part in zip(*leaves, strict=True))
+    order = np.argsort(boxes << 2 * (layout.levels - depths))
+    return depths[order], boxes[order]
 
 
 def _spread_counts(density: Density, layout: Layout) -> FloatArray:
@@ -291,30 +283,23 @@ def _without_noise(published: FloatArray, layout: Layout, noise_m: float) -> Flo
         coarser += 1
     rows, columns = (side >> coarser for side in layout.shape)
     place = np.clip((_in_boxes(published, layout) / 2**coarser).astype(np.int64), 0, (columns - 1, rows - 1))
-    seen = (
-        np.bincount(place[:, 1] * columns + place[:, 0], minlength=rows * columns).reshape(rows, columns).astype(float)
-    )
-    noise = _noise_around(layout.box_m * 2**coarser, noise_m, max(rows, columns))
+    seen = np.zeros((rows, columns))
+    np.add.at(seen, (place[:, 1], place[:, 0]), 1.0)
+    # Probabilities of the noise on the grid around its middle.
+    box_m = layout.box_m * 2**coarser
+    reach = min(math.ceil(_NOISE_REACH * noise_m / box_m.min()), max(rows, columns))
+    noise = np.exp(-2 / noise_m * np.hypot(*np.meshgrid(*(np.arange(-reach, reach + 1) * side for side in box_m))))
 
     def smooth(values: FloatArray) -> FloatArray:
-        return np.maximum(fftconvolve(values, noise, mode="same"), 0.0)
+        return np.maximum(fftconvolve(values, noise / noise.sum(), mode="same"), 0.0)
 
     inside = smooth(np.ones_like(seen))
     density = smooth(seen) + _LEAST_DENSITY
     for _ in range(_ITERATIONS):
-        density = np.maximum(
-            density * smooth(seen / np.maximum(smooth(density), _LEAST_DENSITY)) / inside, _LEAST_DENSITY
-        )
+        density *= smooth(seen / np.maximum(smooth(density), _LEAST_DENSITY)) / inside
+        density = np.maximum(density, _LEAST_DENSITY)
     density *= len(published) / density.sum()
     return np.repeat(np.repeat(density, 2**coarser, axis=0), 2**coarser, axis=1) / 4**coarser
-
-
-def _noise_around(box_m: FloatArray, noise_m: float, most: int) -> FloatArray:
-    """Return the probabilities of planar Laplace noise on a grid around its middle, at most so many boxes away."""
-    reach = min(math.ceil(_NOISE_REACH * noise_m / box_m.min()), most)
-    across_m, up_m = np.meshgrid(*(np.arange(-reach, reach + 1) * side for side in box_m))
-    noise: FloatArray = np.exp(-2 / noise_m * np.hypot(across_m, up_m))
-    return noise / noise.sum()
 
 
 # PrivTree (Zhang, Xiao and Xie, 2016): a quadtree that is grown by noisy counts, at a cost that does not depend on how
@@ -324,22 +309,16 @@ def _noise_around(box_m: FloatArray, noise_m: float, most: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class TreeNoise:
-    """The numbers of a private quadtree: the noise is a real number, the others whole multiples of 1 / FIXED_POINT.
-
-    Attributes
-    ----------
-    scale : float
-        Laplace scale of the noise of each count in the tree.
-    bias, threshold : int
-        What is taken off a count for every level above it, and what it is compared with.
-    counting_scale : float
-        Laplace scale of the noise of the numbers of people in the largest boxes.
-    """
+    """The numbers of a private quadtree; bias and threshold are multiples of 1 / FIXED_POINT."""
 
     scale: float
+    """Laplace scale of the noise of each count in the tree."""
     bias: int
+    """What is taken off a count for every level above it."""
     threshold: int
+    """What it is then compared with."""
     counting_scale: float
+    """Laplace scale of the noise of the numbers of people in the largest boxes."""
 
 
 def tree_noise(epsilon: float, plan: CellPlan) -> TreeNoise:
@@ -399,23 +378,26 @@ def build_private_cells(
     _refuse_one_place(asked.all_in_one_place)
     randomness = as_randomness(rng)
     layout = plan.layout(region)
-    rows, columns = layout.shape
-    pyramid = _pyramid(asked.counts_in_cells(columns, rows), layout)
     noise = tree_noise(epsilon, plan)
 
-    def is_split(depth: int, column: IntArray, row: IntArray) -> BoolArray:
-        biased = _biased(pyramid[depth][row, column], depth, noise)
-        noisy = fixed_point_laplace(biased, noise.scale, randomness.generator)
+    def pyramid_of(people: ExactAnswers) -> list[FloatArray]:
+        rows, columns = layout.shape
+        return _pyramid(people.counts_in_cells(columns, rows), layout)
+
+    pyramid = pyramid_of(asked)
+
+    def is_split(depth: int, boxes: IntArray) -> BoolArray:
+        noisy = fixed_point_laplace(_biased(pyramid[depth][boxes], depth, noise), noise.scale, randomness.generator)
         if watch:
-            watch(_biased_counts(layout, depth, column, row, noise), noisy)
+            watch(lambda people: _biased(pyramid_of(people)[depth][boxes], depth, noise), noisy)
         return noisy > noise.threshold / FIXED_POINT
 
     try:
-        depths, _, _ = _grown(layout, is_split)
+        depths, _ = _grown(layout, is_split)
         exact = pyramid[0].ravel().astype(np.int64) * int(FIXED_POINT)
         counted = fixed_point_laplace(exact, noise.counting_scale, randomness.generator)
         if watch:
-            watch(lambda about: about.counts_in_cells(layout.columns, layout.rows) * int(FIXED_POINT), counted)
+            watch(lambda people: people.counts_in_cells(layout.columns, layout.rows) * int(FIXED_POINT), counted)
         return Cells(
             layout=layout,
             depths=depths.astype(np.int8),
@@ -435,14 +417,6 @@ def _biased(counts: FloatArray, depth: int, noise: TreeNoise) -> IntArray:
     exact = counts.astype(np.int64) * int(FIXED_POINT)
     biased: IntArray = np.maximum(exact - depth * noise.bias, noise.threshold - noise.bias)
     return biased
-
-
-def _biased_counts(layout: Layout, depth: int, column: IntArray, row: IntArray, noise: TreeNoise) -> Question:
-    """The question that a depth of the tree asks of people."""
-    rows, columns = layout.shape
-    return lambda asked: _biased(
-        _pyramid(asked.counts_in_cells(columns, rows), layout)[depth][row, column], depth, noise
-    )
 
 
 def _people_by_cell(counted: FloatArray, scale: float, depths: IntArray, layout: Layout) -> FloatArray:
