@@ -22,7 +22,6 @@ from nearveil.mechanisms.step_channel import (
     StepChannel,
     channel_for_epsilon,
     channel_for_people,
-    draw_places,
     given_channel,
     rescaled_channel,
 )
@@ -47,7 +46,8 @@ class HideAmong(Mechanism):
     Parameters
     ----------
     hide_among : int
-        How many people are nearer to the true place than the published one, on average. A cell holds about a tenth.
+        N: how many other users are nearer to the true location than the published one, on average over users. Half of
+        all users have fewer than about N/2 others nearer. A cell holds about N/10 users.
     epsilon : float, optional
         The largest loss per step, instead: ``hide_among`` then says only how large cells are made by `fit`.
     cells : Cells, optional
@@ -58,8 +58,8 @@ class HideAmong(Mechanism):
         Sides of the smallest and the largest cells that `fit` makes, in metres.
     calibration : Calibration, optional
         The numbers of the channel between cells, as found before and written down with a certificate.
-    region : Region or str
-        Public region: a Region, a name, or "south,west,north,east".
+    region : Region or str, optional
+        Public region: a Region, a name, "south,west,north,east", or a GeoJSON file. By default that of ``cells``.
     seed : int, optional
         For experiments only: makes fit and result repeatable.
 
@@ -185,7 +185,9 @@ class HideAmong(Mechanism):
             channel = channel_for_epsilon(self.current_cells, self.epsilon)
         else:
             channel = channel_for_people(self.current_cells, self.hide_among)
-        return channel if self._noise_factor == 1.0 else rescaled_channel(channel, self._noise_factor)
+        if self._noise_factor == 1.0:
+            return channel
+        return rescaled_channel(self.current_cells, channel, self._noise_factor)
 
     def settled(self) -> Self:
         """Return it with its cells and its calibration given, which another machine may round differently."""
@@ -205,8 +207,7 @@ class HideAmong(Mechanism):
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Draw a cell for every row of ``x``, and a uniform point of it, in the square."""
-        drawn: FloatArray = draw_places(np.ascontiguousarray(x), rows.blocks(0), *self.channel.tables)
-        return drawn
+        return self.channel.draw(x, rows.blocks(0))
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per unit of the square: the cell's probability over its area."""
@@ -257,12 +258,21 @@ class HideAmong(Mechanism):
             ),
             notes=(
                 *self._notes(),
+                *((_meaning(self.hide_among),) if self.epsilon is None else ()),
                 f"{len(cells):,} cells from {SOURCE_NAMES[cells.source]}, {smallest_m:,.0f} to {largest_m:,.0f} m wide "
                 f"and with about {np.median(cells.people):,.3g} people each, as counted when they were made.",
             ),
             certificate=channel.certificate,
         )
         return with_fit_cost(given, cells, "cells")
+
+
+def _meaning(hide_among: int) -> str:
+    """Say what N means; half of all users are hidden among fewer, as an average is large where a few are far away."""
+    return (
+        f"Hidden among {hide_among:,} is an average over users: half of all users have fewer than about "
+        f"{hide_among / 2:,.0f} others nearer to them than what is published."
+    )
 
 
 def _unscaled(mechanism: HideAmong) -> HideAmong:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from nearveil.mechanisms.cell_steps import STEP
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.step_channel import StepChannel, draw_places
+from nearveil.mechanisms.step_channel import StepChannel
 from nearveil.nearby.publishing.keys import place_uniforms, place_words
 from nearveil.nearby.publishing.protection import NEAR_SHARE, Cell, Protection
 from nearveil.nearby.stores.base import STEP_M, Point
@@ -123,8 +122,6 @@ class _InMetres:
 @dataclass(frozen=True, slots=True)
 class _InSteps:
     channel: StepChannel
-    # Kept here, so that no report waits until they are made again.
-    tables: tuple[Any, ...]
     most_steps: float
 
     def drawn(
@@ -133,8 +130,7 @@ class _InSteps:
         """The same, in a random cell."""
         unit_m = self.channel.cells.region.metres_per_unit
         words = place_words(key, cells, identity, count=2)
-        places_m = draw_places(places_m / unit_m, words, *self.tables) * unit_m
-        return places_m
+        return self.channel.draw(places_m / unit_m, words) * unit_m
 
     def replaced(self, point: Point, earlier: Sequence[Point]) -> Point:
         """The same, counted in steps between cells."""
@@ -153,5 +149,6 @@ class _InSteps:
 def _law_of(protection: Protection) -> _InMetres | _InSteps:
     if protection.among is None:
         return _InMetres(rate_per_m(protection.planar), NEAR_SHARE * protection.planar.noise_m)
+    # Kept here, so that no report waits until it is made again.
     channel = protection.among.channel
-    return _InSteps(channel, channel.tables, NEAR_SHARE * channel.mean_steps)
+    return _InSteps(channel, NEAR_SHARE * channel.mean_steps)

@@ -25,7 +25,6 @@ from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M
-from nearveil.mechanisms.step_channel import draw_places
 from nearveil.nearby.index import Person
 from nearveil.nearby.publishing.noise import displaced, rate_per_m
 from nearveil.nearby.publishing.protection import Protection, grid_for
@@ -300,8 +299,7 @@ def published_m(places_m: FloatArray, protection: Protection, rng: np.random.Gen
     if protection.among is not None:
         unit_m = protection.region.metres_per_unit
         words = rng.integers(0, 2**64, (len(places_m), 2), dtype=np.uint64)
-        places: FloatArray = draw_places(places_m / unit_m, words, *protection.among.channel.tables) * unit_m
-        return places
+        return protection.among.channel.draw(places_m / unit_m, words) * unit_m
     steps, noise = standard_exponential(rng, len(places_m), 3), protection.planar
     drawn = displaced(snapped(places_m, noise.noise_m), steps, rate_per_m(noise))
     half_extent = np.array(protection.region.half_extent_m)
