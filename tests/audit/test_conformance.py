@@ -135,6 +135,11 @@ class Forgetful(PlanarLaplace):
 class InDegrees(PlanarLaplace):
     """Takes a degree of longitude for a degree of latitude: metres are not metres."""
 
+    frame = "metres"
+
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
+        return x + 1000 * (rows.uniforms(2) - 0.5)
+
     def enter(self, points: FloatArray) -> FloatArray:
         return (points - np.array(self.resolved_region.centre))[:, ::-1] * 111_000.0
 

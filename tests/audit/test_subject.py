@@ -156,7 +156,7 @@ def test_a_remap_that_looks_at_the_true_place_is_caught(city: FloatArray) -> Non
                 centres[[np.linalg.norm(centres - at, axis=1).argmin() for at in places]]
             )
 
-    mechanism = Peeking(release="metric", centres=20, seed=1).fit(city)
+    mechanism = Peeking(release="metric", centres=20, seed=1, region="san-francisco").fit(city)
     claim = own_claim(mechanism.guarantee)
     pairs = mechanism_pairs(mechanism, claim)
     drawn, published = (

@@ -23,7 +23,7 @@ class Narrow(PublishedSubject):
     """Planar Laplace noise of half the width, from outside."""
 
     def publish(self, points: FloatArray, rng: np.random.Generator) -> object:
-        return PlanarLaplace(noise_m=250).perturb(points, rng)
+        return PlanarLaplace(noise_m=250, region="san-francisco").perturb(points, rng)
 
 
 NARROW = Narrow(named_region("san-francisco"))
@@ -82,7 +82,7 @@ def test_a_forged_witness_does_not_stand(outside: Witness) -> None:
 
     class Honest(PublishedSubject):
         def publish(self, points: FloatArray, rng: np.random.Generator) -> object:
-            return PlanarLaplace(noise_m=500).perturb(points, rng)
+            return PlanarLaplace(noise_m=500, region="san-francisco").perturb(points, rng)
 
     assert not recheck(forged, Honest(NARROW.region), samples=100_000, seed=1).violates
 
