@@ -30,15 +30,15 @@ from nearveil.types import FloatArray
 TAU_M = 100.0
 MECHANISMS = [
     PlanarLaplace(noise_m=400, seed=1),
-    AxisLaplace(epsilon=30.0, seed=1),
+    AxisLaplace(epsilon=30.0, seed=1, region="san-francisco"),
     # So wide that most published places lie on the region's edge, many in its corners.
     *for_evidence(
-        AxisLaplace(epsilon=1.0, seed=1),
-        DPRS(epsilon=1.0, centres=100, fit_method="private-grid", seed=1),
-        SRR(epsilon=5.0, seed=1),
+        AxisLaplace(epsilon=1.0, seed=1, region="san-francisco"),
+        DPRS(epsilon=1.0, centres=100, fit_method="private-grid", seed=1, region="san-francisco"),
+        SRR(epsilon=5.0, seed=1, region="san-francisco"),
     ),
-    DPRS(epsilon=5.0, noise="gaussian", centres=100, fit_method="private-grid", seed=1),
-    Square(epsilon=5.0, seed=1),
+    DPRS(epsilon=5.0, noise="gaussian", centres=100, fit_method="private-grid", seed=1, region="san-francisco"),
+    Square(epsilon=5.0, seed=1, region="san-francisco"),
 ]
 
 
@@ -376,7 +376,7 @@ def test_likelihood_of_remapped_places_is_that_of_what_is_published(san_francisc
     False-alarm rate: 10 means, each allowed five standard errors and 0.01 for the rays' steps, below 1e-4 in all. Small
     discs and much noise, so that rays spread.
     """
-    mechanism = DPRS(release="metric", noise_m=700, gamma=0.1, centres=200, seed=1).fit(city)
+    mechanism = DPRS(release="metric", noise_m=700, gamma=0.1, centres=200, seed=1, region="san-francisco").fit(city)
     channel = channel_of(mechanism)
     assert isinstance(channel, RemappedChannel)
     rng = np.random.default_rng(5)

@@ -225,8 +225,8 @@ INNOCENT: dict[str, Case | OwnCase] = {
     "heavy tails": Case(heavy_tails),
     "uniform, epsilon = 0": Case(uniform, Claim(Notion.LOCAL, 0.0, 0.0, "nothing is lost")),
     "randomised response": Case(randomised_response, LOCAL),
-    "Square": Case(Square(epsilon=1.0).perturb, LOCAL),
-    "SRR": Case(SRR(epsilon=1.0, levels=4).perturb, LOCAL),
+    "Square": Case(Square(epsilon=1.0, region="san-francisco").perturb, LOCAL),
+    "SRR": Case(SRR(epsilon=1.0, levels=4, region="san-francisco").perturb, LOCAL),
     "hide among": OwnCase(hiding_among_200),
 }
 

@@ -248,7 +248,7 @@ def test_values_below_a_missing_structure_do_not_go_along(places: FloatArray) ->
 
 def test_the_caller_can_read_what_the_fit_cost(places: FloatArray) -> None:
     frame = pa.table({"latitude": places[:, 0], "longitude": places[:, 1]})
-    mechanism = DPRS(centres=5)
+    mechanism = DPRS(centres=5, region="san-francisco")
     protect_frame(frame, mechanism, region="san-francisco")
     assert mechanism.guarantee.also
 

@@ -29,6 +29,7 @@ from nearveil.audit.subjects import (
     Place,
     Sampler,
     Subject,
+    audited_region,
     chosen_seed,
     learned_by,
     own_mechanism,
@@ -251,7 +252,7 @@ def audit(
     ('violated', True)
     """
     started = time.monotonic()
-    subject = _subject(mechanism, region)
+    subject = _subject(mechanism, region, intervals or cells, places)
     if samples is None:
         samples = DEFAULT_EXTERNAL_SAMPLES if isinstance(subject, ExternalSubject) else DEFAULT_SAMPLES
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < LEAST_SAMPLES:
@@ -282,18 +283,24 @@ def audit(
     return replace(report, seconds=time.monotonic() - started)
 
 
-def _subject(mechanism: Mechanism | Publish | str | Sequence[str] | Subject, region: Region | str | None) -> Subject:
+def _subject(
+    mechanism: Mechanism | Publish | str | Sequence[str] | Subject,
+    region: Region | str | None,
+    learned: Intervals | Cells | None,
+    places: Sequence[Place],
+) -> Subject:
+    box = as_region(region) if region is not None else None if learned is None else learned.region
     if is_mechanism(mechanism):
-        box = None if region is None else as_region(region)
         if box is not None and mechanism.has_region and not box.same_edges(mechanism.resolved_region):
             raise UsageError("the mechanism has a region of its own; leave region= out")
+        if box is None and places:
+            box = audited_region(mechanism, places[0])
         return own_subject(mechanism, box)
-    if region is None:
+    if not isinstance(mechanism, Sequence) and not callable(mechanism):
+        return mechanism
+    if box is None:
         raise UsageError("say where made-up places may lie: region='berlin', a box, or a GeoJSON file")
-    box = as_region(region)
-    if isinstance(mechanism, Sequence):
-        return CommandSubject(mechanism, box)
-    return CallableSubject(mechanism, box) if callable(mechanism) else mechanism
+    return CommandSubject(mechanism, box) if isinstance(mechanism, Sequence) else CallableSubject(mechanism, box)
 
 
 def _audit(

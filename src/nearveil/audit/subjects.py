@@ -61,12 +61,13 @@ class Subject(Protocol):
         """Take outputs to (latitude, longitude), for pictures."""
 
 
-def audited_region(mechanism: Mechanism) -> Region:
+def audited_region(mechanism: Mechanism, around: Place = (45.0, 0.0)) -> Region:
     """Return where made-up places for an audit lie: the mechanism's region, or a box for one that has none."""
     if mechanism.has_region:
         return mechanism.resolved_region
-    half_deg = min(10.0, 40 * (mechanism.mean_noise_m or 500.0) / 111_000)
-    return Region(45 - half_deg, -1.4 * half_deg, 45 + half_deg, 1.4 * half_deg, name="a box at latitude 45")
+    half_deg, (latitude, longitude) = min(10.0, 40 * (mechanism.mean_noise_m or 500.0) / 111_000), around
+    west, east = (wrap_longitude(longitude + side * 1.4 * half_deg) for side in (-1, 1))
+    return Region(max(latitude - half_deg, -90.0), west, min(latitude + half_deg, 90.0), east)
 
 
 class FlatMechanism(Mechanism):

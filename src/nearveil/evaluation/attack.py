@@ -381,10 +381,8 @@ def in_service_region(
 ) -> tuple[Region, Mechanism | None]:
     """Return the region of a service, given or the mechanism's or a box around everybody, and the mechanism in it."""
     own = mechanism.resolved_region if mechanism is not None and mechanism.has_region else None
-    if region is None:
-        box = region_around(WHOLE_EARTH.check(points)) if own is None else own
-    else:
-        box = as_region(region)
+    around = own or region_around(WHOLE_EARTH.check(points))
+    box = around if region is None else as_region(region)
     if own is not None and not box.same_edges(own):
         raise UsageError("the mechanism is for another region than the service; give both the same region")
     return box, mechanism if mechanism is None or own is not None else mechanism.with_params(region=box)
