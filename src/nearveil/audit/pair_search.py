@@ -64,15 +64,16 @@ def place_pairs(
 
 
 def mechanism_pairs(mechanism: Mechanism, claim: Claim, region: Region | None = None) -> list[Pair]:
-    """Return pairs for one of our mechanisms: by its channel, by what it learned, its own, and by its density."""
+    """Return pairs for one of our mechanisms: its own, by its channel, by what it learned, and by its density."""
     box, (intervals, cells) = audited_region(mechanism) if region is None else region, learned_by(mechanism)
-    pairs = [] if mechanism.finite is None else channel_pairs(mechanism.finite, mechanism.guarantee.epsilon)
-    pairs += audit_pairs(box, claim, intervals=intervals, cells=cells)
-    pairs += [
+    pairs = [
         Pair(as_place(box, first), as_place(box, second), kind)
         for first, second, kind in mechanism.pairs()
         if box.contains([first, second]).all()
     ]
+    if mechanism.finite is not None:
+        pairs += channel_pairs(mechanism.finite, mechanism.guarantee.epsilon)
+    pairs += audit_pairs(box, claim, intervals=intervals, cells=cells)
     if claim.notion is Notion.LOCAL and mechanism.has_density:
         pairs += density_pairs(mechanism, claim.epsilon, box)
     return _with_learned(pairs, intervals, cells)
