@@ -266,7 +266,7 @@ def fits_ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "ledger", [central, elastic])
 
 
-FEW_CELLS = 4
+FEW_CELLS = 8
 REFUSED_AFTER_THE_FIT: list[tuple[str, Callable[[], Mechanism]]] = [
     ("fewer than the 100,000 to hide among", lambda: HideAmong(100_000, region="san-francisco")),
     (f"more than {FEW_CELLS} cells", lambda: HideAmong(**{**WIDE, "hide_among": 2})),
