@@ -313,7 +313,7 @@ def test_sampling_comes_close_to_the_density(city: FloatArray, san_francisco: Re
     people = city[:400]
     mechanism = PlanarLaplace(noise_m=1000, region=san_francisco, seed=1)
     prior = prior_from_points(people, san_francisco)
-    sampled = SampledChannel(publish=mechanism.perturb, region=san_francisco, draws=200)
+    sampled = SampledChannel(publish=mechanism.perturb, region=san_francisco, draws=1000)
     for releases in (1, 3):
         rng = np.random.default_rng(4)
         published = np.stack([mechanism.perturb(people, rng=rng) for _ in range(releases)])
