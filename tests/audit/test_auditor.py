@@ -128,7 +128,7 @@ def test_an_exact_mechanism_is_not_accused(mechanism: Mechanism, share: float) -
 
 @pytest.mark.parametrize(
     "mechanism",
-    [PlanarLaplace(), *for_evidence(Square(epsilon=1.0, region="san-francisco"))],
+    [PlanarLaplace(region="san-francisco"), *for_evidence(Square(epsilon=1.0, region="san-francisco"))],
     ids=["planar-laplace", "square"],
 )
 def test_an_exact_mechanism_is_not_accused_from_outside(mechanism: Mechanism) -> None:
@@ -151,7 +151,7 @@ def test_noise_of_seven_tenths_of_the_scale_is_caught(mechanism: Mechanism, shar
 
 @pytest.mark.parametrize(
     "mechanism",
-    [PlanarLaplace(), *for_evidence(AxisLaplace(epsilon=1.0, region="san-francisco"))],
+    [PlanarLaplace(region="san-francisco"), *for_evidence(AxisLaplace(epsilon=1.0, region="san-francisco"))],
     ids=["planar", "axis"],
 )
 def test_noise_of_seven_tenths_of_the_scale_is_caught_from_outside(mechanism: Mechanism) -> None:

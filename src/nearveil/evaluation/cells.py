@@ -40,7 +40,7 @@ from nearveil.mechanisms.dprs import DPRS, ReleaseName
 from nearveil.mechanisms.fit_cells import cells_from_points, cells_from_published
 from nearveil.mechanisms.fitting import FitMethod
 from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals
-from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.mechanisms.planar_laplace import LARGEST_NOISE_M, PlanarLaplace
 from nearveil.types import FloatArray, IntArray
 
 # Intervals and cells fitted once in a process and used by every measurement that needs them.
@@ -349,7 +349,8 @@ class ReleaseCell(Cell):
 def metric_length_m(intervals: Intervals, epsilon: float) -> float:
     """Return the noise at which opposite points of the median disc lose epsilon."""
     # A loss of 2 for each such distance, and a disc is two radii across.
-    return 4 * float(np.median(intervals.radii_m)) / epsilon
+    # Noise that is wider than any, in a city, moves everybody to its edge just as well.
+    return min(4 * float(np.median(intervals.radii_m)) / epsilon, LARGEST_NOISE_M)
 
 
 def released(release: ReleaseName, intervals: Intervals, epsilon: float, *, seed: int) -> DPRS:

@@ -418,6 +418,12 @@ class Mechanism(ABC):
         """Return the copy, of parameters as they come out of a JSON file; the region is a `Region` again."""
         return cls(**params)
 
+    def __sklearn_tags__(self) -> Any:
+        # Only scikit-learn calls this, so it is there to be imported.
+        from sklearn.utils import Tags, TargetTags, TransformerTags  # noqa: PLC0415
+
+        return Tags("transformer", TargetTags(required=False), TransformerTags(), requires_fit=False)
+
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({settings})"
