@@ -159,7 +159,6 @@ def build_grid_intervals(
         answers=grid.answers,
         gamma=gamma,
         seeded=randomness.seeded,
-        sized_by_people=centres is None,
     )
 
 

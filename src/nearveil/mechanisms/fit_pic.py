@@ -85,7 +85,6 @@ def build_pic_intervals(
         answers=(LaplaceAnswers(pic_queries(rounds, centres, population), scale),),
         gamma=gamma,
         seeded=randomness.seeded,
-        sized_by_people=centres is None,
     )
 
 
