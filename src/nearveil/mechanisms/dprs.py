@@ -185,15 +185,18 @@ class DPRS(Mechanism):
 
     @property
     def learned(self) -> Intervals | None:
-        """The intervals in use; None before `fit`."""
-        return None if super().learned is None else self.current_intervals
+        """The intervals in use, given or fitted, without those that are too small; None before `fit`."""
+        found: Intervals | None = getattr(self, "intervals_", None) if self.intervals is None else self.intervals
+        if found is None or self.least_radius_m is None:
+            return found
+        return without_small_intervals(found, self.least_radius_m)
 
     @property
     def fit_budget(self) -> float:
         """What `fit` spends, as in `FitPlan.budget`."""
         if self.chosen_release == "paper":
             return self.scales.fit_scale if self.fit_plan.method == "pic" else self.chosen_epsilon / 2
-        return self.fit_plan.budget(self.chosen_fit_epsilon, self.delta)
+        return self.fit_plan.budget(self.chosen_epsilon if self.fit_epsilon is None else self.fit_epsilon, self.delta)
 
     @property
     def chosen_release(self) -> ReleaseName:
@@ -208,17 +211,12 @@ class DPRS(Mechanism):
         return 1.0 if self.epsilon is None else self.epsilon
 
     @property
-    def chosen_fit_epsilon(self) -> float:
-        """What fitting is to cost: as given, or else as much as the release of ``interval``."""
-        return self.chosen_epsilon if self.fit_epsilon is None else self.fit_epsilon
-
-    @property
     def current_intervals(self) -> Intervals:
-        """The intervals in use: those given, or else those fitted, without those that are too small."""
-        intervals: Intervals | None = getattr(self, "intervals_", None) if self.intervals is None else self.intervals
-        if intervals is None:
+        """The intervals in use; an error before `fit`."""
+        found = self.learned
+        if found is None:
             raise UsageError("fit the intervals first, or give intervals made before")
-        return intervals if self.least_radius_m is None else without_small_intervals(intervals, self.least_radius_m)
+        return found
 
     @property
     def cost_follows_fit(self) -> bool:

@@ -314,17 +314,6 @@ def losses_by_cell(intervals: Intervals, polygons: list[FloatArray], scale: floa
 _LARGEST_USEFUL_DELTA = 0.01
 
 
-def replacement_cost(intervals: Intervals, delta: float) -> tuple[float, float]:
-    """Return epsilon and delta between intervals fitted with a person at one place and at another.
-
-    Replacing is removing and adding: the losses add, and the second step's delta counts e^epsilon times.
-    """
-    epsilon, once = intervals.fit_cost(delta)
-    if once * (1 + math.exp(epsilon)) > _LARGEST_USEFUL_DELTA:
-        epsilon, once = intervals.pure_fit_cost
-    return 2 * epsilon, min(1.0, once * (1 + math.exp(epsilon)))
-
-
 def with_fit_cost(release: Guarantee, intervals: Intervals, delta: float) -> Guarantee:
     """Add to what holds given the intervals: the intervals themselves, and both together for those fitted on."""
     statements = [intervals.guarantee(delta)]
@@ -345,7 +334,11 @@ def with_fit_cost(release: Guarantee, intervals: Intervals, delta: float) -> Gua
 
 
 def _together(release: Guarantee, intervals: Intervals, delta: float) -> Guarantee:
-    epsilon, fit_delta = replacement_cost(intervals, delta)
+    """For somebody at another location: removed and added, which counts the second step's delta e^epsilon times."""
+    once, fit_delta = intervals.fit_cost(delta)
+    if fit_delta * (1 + math.exp(once)) > _LARGEST_USEFUL_DELTA:
+        once, fit_delta = intervals.pure_fit_cost
+    epsilon, fit_delta = 2 * once, fit_delta * (1 + math.exp(once))
     metric = release.notion is Notion.METRIC
     together = Guarantee(
         title="Together, for those fitted on",
