@@ -13,10 +13,9 @@ from nearveil.mechanisms._disc_loss import _log_mass_bounds, calibrated_disc_los
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals, without_small_intervals
 from nearveil.privacy.accounting import Noise
-from nearveil.privacy.guarantee import Basis, Method, Notion
+from nearveil.privacy.guarantee import Basis, Notion
 from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
-
 
 REGION = "san-francisco"
 
@@ -196,7 +195,9 @@ def test_public_intervals_add_nothing(few: Intervals) -> None:
 
 def test_fit_costs_as_much_as_the_release_unless_told_otherwise(city: FloatArray) -> None:
     assert DPRS(region=REGION, epsilon=2.0, centres=50).fit(city).intervals_.fit_cost(1e-5)[0] == pytest.approx(2.0)
-    assert DPRS(region=REGION, release="metric", centres=50).fit(city).intervals_.fit_cost(1e-5)[0] == pytest.approx(1.0)
+    assert DPRS(region=REGION, release="metric", centres=50).fit(city).intervals_.fit_cost(1e-5)[0] == pytest.approx(
+        1.0
+    )
     assert DPRS(region=REGION, epsilon=2.0, centres=50).fit(city).intervals_.method == "private-grid"
     assert DPRS(region=REGION, epsilon=2.0, release="paper", centres=50).fit(city).intervals_.method == "pic"
 
