@@ -488,6 +488,26 @@ def as_region(region: Region | str) -> Region:
     return parse_region(region) if isinstance(region, str) else region
 
 
+def region_around(points: FloatArray, margin: float = 0.05) -> Region:
+    """Return a box around locations, for experiments and pictures alone: its edges tell where they are.
+
+    Examples
+    --------
+    >>> region_around(np.array([[-17.0, 179.5], [-18.0, -179.5]])).width_deg
+    1.1
+    """
+    around = np.sort(points[:, 1])
+    # The widest gap between neighbors, around the Earth, is outside.
+    gaps = np.append(np.diff(around), around[0] + 360 - around[-1])
+    first = int(np.argmax(gaps) + 1) % len(around)
+    width = 360 - float(gaps.max())
+    south, north = float(points[:, 0].min()), float(points[:, 0].max())
+    aside, above = (max(margin * extent, 10 * _LEAST_EXTENT_DEG) for extent in (width, north - south))
+    west = wrap_longitude(float(around[first]) - aside)
+    east = wrap_longitude(west + width + 2 * aside)
+    return Region(max(south - above, -90.0), west, min(north + above, 90.0), east)
+
+
 def metres(text: str, option: str) -> float:
     """Read a length: ``500m``, ``0.5km`` or plain metres.
 

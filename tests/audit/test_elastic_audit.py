@@ -75,7 +75,7 @@ def test_pairs_lie_where_a_violation_would_show() -> None:
         assert pair.steps == steps_from(cells, int(source))[target]
     by_kind = {pair.kind: pair for pair in pairs}
     certified = by_kind["in the neighbouring cells that the certificate names"]
-    assert str(certified).startswith(f"two places 3,703 m and {certified.steps:g} step apart")
+    assert str(certified).startswith(f"two places 3,710 m and {certified.steps:g} step apart")
     for kind, pair in by_kind.items():
         neighbours = "neighbouring cells" in kind and "farther" not in kind
         assert not neighbours or 0.9 < (pair.steps or 0) < 1.5

@@ -24,6 +24,7 @@ from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.registry import is_own
 from nearveil.region import PUBLISHED_DECIMALS, Region
+from nearveil.sphere import EARTH_RADIUS_M
 from nearveil.types import BoolArray, FloatArray, ShortIntArray
 
 Likelihood = Callable[[FloatArray], FloatArray]
@@ -103,13 +104,14 @@ class RemappedChannel:
         # A place inside a disc, and one that nothing outside is moved to, stands for itself.
         alone = ~kept.any(axis=1)
         noisy_m[alone, 0], log_weights[alone, 0] = published_m[alone], 0.0
-        rate_per_m = self.mechanism.planar_noise.rate_per_m
+        rate_per_m = self.mechanism.planar_noise.epsilon_per_m
         found: FloatArray = _log_planar_sums(places_m, noisy_m, log_weights, rate_per_m)
         return found + math.log(rate_per_m**2 / (2 * math.pi))
 
     def _come_back(self, noisy_m: FloatArray, published_m: FloatArray) -> BoolArray:
         """Whether places along rays are moved to the published ones; beyond the region, what holds at its boundary."""
-        remapped_m = self.mechanism.remap(noisy_m.reshape(-1, 2)).reshape(noisy_m.shape)
+        noisy = self.region.from_metres(noisy_m.reshape(-1, 2))
+        remapped_m = self.region.to_metres(self.mechanism.remap(noisy)).reshape(noisy_m.shape)
         away_m = remapped_m - published_m[:, None]
         same: BoolArray = np.hypot(away_m[..., 0], away_m[..., 1]) < _SAME_M
         inside = (np.abs(noisy_m) <= np.array(self.region.half_extent_m)).all(axis=-1)
@@ -233,23 +235,35 @@ class DensityChannel:
         totals = np.empty((places, len(edge)))
         for start in range(0, len(edge), size):
             part = edge[start : start + size]
-            values = _in_parts(density, (part[:, None] + steps).reshape(-1, 2), places)
-            totals[:, start : start + size] = logsumexp(values.reshape(places, len(part), -1) + log_steps, axis=2)
+            beyond = part[:, None] + steps
+            values = _in_parts(density, beyond.reshape(-1, 2), places).reshape(places, len(part), -1)
+            totals[:, start : start + size] = logsumexp(values + log_steps + self._log_areas(beyond), axis=2)
         return totals
+
+    def _log_areas(self, outputs: FloatArray) -> FloatArray | float:
+        """In degrees: the ground that a step covers, less toward a pole; none where outputs come round again."""
+        if self.mechanism.frame != "degrees":
+            return 0.0
+        latitude, longitude = self.region.centre
+        ground = np.cos(np.radians(outputs[..., 0])) / math.cos(math.radians(latitude))
+        once = (np.abs(outputs[..., 0]) < 90) & (np.abs(outputs[..., 1] - longitude) < 180)
+        return np.log(np.where(once, np.maximum(ground, np.finfo(float).tiny), np.finfo(float).tiny))
 
     def _outwards(self, sides: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Steps beyond the edge in the frame, with log weights: the trapezium rule in the logarithm of the step."""
         region = self.region
-        metres_per_unit = np.array(region.half_extent_m)
+        metres_per_unit = np.ones(2)
         if self.mechanism.frame == "square":
-            metres_per_unit = metres_per_unit / np.array(region.half_extent_square)
-        else:
-            metres_per_unit = np.ones(2)
+            metres_per_unit = np.array(region.half_extent_m) / np.array(region.half_extent_square)
+        elif self.mechanism.frame == "degrees":
+            metres_per_unit *= math.radians(EARTH_RADIUS_M) * np.array([math.cos(math.radians(region.centre[0])), 1.0])
         logs = np.arange(math.log(_LEAST_STEP_M), math.log(20 * region.radius_m), _LOG_STEP)
         away = np.concatenate([[0.0], np.exp(logs)])
         log_weights = np.concatenate([[math.log(_LEAST_STEP_M)], logs + math.log(_LOG_STEP)])
         axes = [(away, log_weights) if side else (np.zeros(1), np.zeros(1)) for side in sides]
         steps = np.array(list(product(axes[0][0], axes[1][0]))) * sides / metres_per_unit
+        if self.mechanism.frame == "degrees":
+            steps = steps[:, ::-1]
         return steps, np.add.outer(axes[0][1], axes[1][1]).ravel()
 
 

@@ -204,7 +204,7 @@ def score_naming(
         clamped = (edge_sides(releases[0], channel.region) != 0).any(axis=1)
         near, rest = np.flatnonzero(~clamped), np.flatnonzero(clamped)
         published_m = channel.region.to_metres(releases[0, near])
-        probabilities[near] = _named_by_distance(book, published_m, channel.mechanism.rate_per_m, own[near])
+        probabilities[near] = _named_by_distance(book, published_m, channel.mechanism.epsilon_per_m, own[near])
     size = max(1, TARGETS_AT_ONCE // len(releases))
     for start in range(0, len(rest), size):
         some = rest[start : start + size]

@@ -31,6 +31,7 @@ from nearveil.audit.subjects import (
     ReleasedSubject,
     Sampler,
     Subject,
+    audited_region,
     chosen_seed,
     own_subject,
     subject_to_dict,
@@ -223,7 +224,7 @@ def audit(
     pairs : sequence of Pair, optional
         Where to look, instead of pairs made for the mechanism; those that the claim does not cover are left out.
     region : Region or str, optional
-        Public region of a function or a command; San Francisco by default.
+        Public region of a function or a command, or of a mechanism that has none: where made-up places lie.
     places : sequence of (float, float)
         Try pairs around these places as well; the region is then not searched. They are written into the witness.
     intervals : Intervals, optional
@@ -253,7 +254,7 @@ def audit(
     ('violated', True)
     """
     started = time.monotonic()
-    subject = _subject(mechanism, region)
+    subject = _subject(mechanism, region, intervals or cells, places)
     if samples is None:
         samples = DEFAULT_EXTERNAL_SAMPLES if isinstance(subject, ExternalSubject) else DEFAULT_SAMPLES
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < LEAST_SAMPLES:
@@ -274,7 +275,7 @@ def audit(
         if own is None:
             pairs = audit_pairs(subject.region, stated, intervals=intervals, cells=cells)
         else:
-            pairs = mechanism_pairs(own, stated)
+            pairs = mechanism_pairs(own, stated, subject.region)
     around = [place_pairs(subject.region, place, stated, intervals=intervals, cells=cells) for place in places]
     seed = chosen_seed(seed)
     with closed_after(subject):
@@ -286,13 +287,24 @@ def audit(
     return replace(report, seconds=time.monotonic() - started)
 
 
-def _subject(mechanism: Mechanism | Publish | str | Sequence[str] | Subject, region: Region | str | None) -> Subject:
+def _subject(
+    mechanism: Mechanism | Publish | str | Sequence[str] | Subject,
+    region: Region | str | None,
+    learned: Intervals | Cells | None,
+    places: Sequence[Place],
+) -> Subject:
+    box = as_region(region) if region is not None else None if learned is None else learned.region
     if isinstance(mechanism, Mechanism):
-        return own_subject(mechanism)
-    box = as_region("san-francisco" if region is None else region)
-    if isinstance(mechanism, Sequence):
-        return CommandSubject(mechanism, box)
-    return CallableSubject(mechanism, box) if callable(mechanism) else mechanism
+        if box is not None and mechanism.has_region and not box.same_edges(mechanism.resolved_region):
+            raise UsageError("the mechanism has a region of its own; leave region= out")
+        if box is None and places:
+            box = audited_region(mechanism, places[0])
+        return own_subject(mechanism, box)
+    if not isinstance(mechanism, Sequence) and not callable(mechanism):
+        return mechanism
+    if box is None:
+        raise UsageError("say where made-up places may lie: region='berlin', a box, or a GeoJSON file")
+    return CommandSubject(mechanism, box) if isinstance(mechanism, Sequence) else CallableSubject(mechanism, box)
 
 
 def _audit(

@@ -16,6 +16,7 @@ import numpy as np
 import pyproj
 
 from nearveil.audit.conformance import failure_of
+from nearveil.audit.subjects import audited_region
 from nearveil.errors import DataError
 from nearveil.html_card import html_card
 from nearveil.io.atomic import read_text, replacing
@@ -27,6 +28,7 @@ from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.mechanisms.registry import is_own, mechanism_from_spec, mechanism_to_spec
 from nearveil.privacy.guarantee import Certificate, Guarantee, Notion, guarantee_from_dict
 from nearveil.randomness import numbered_rows
+from nearveil.sphere import great_circle_m
 from nearveil.types import FloatArray, ProgressBar, no_bar
 
 FORMAT = "nearveil-certificate"
@@ -254,6 +256,8 @@ def _per_unit(
     if notion is not Notion.METRIC:
         return loss
     here, there = mechanism.leave(first), mechanism.leave(second)
+    if mechanism.frame == "degrees":
+        return loss / great_circle_m(here, there)
     *_, ground_m = _GEOD.inv(here[:, 1], here[:, 0], there[:, 1], there[:, 0])
     per_metre: FloatArray = loss / np.asarray(ground_m)
     return per_metre
@@ -282,10 +286,11 @@ def _promised_pairs(
     mechanism: Mechanism, notion: Notion, tries: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """Pairs at random that the promise covers, in the frame."""
-    region = mechanism.resolved_region
-    half = np.array(region.half_extent_m if mechanism.frame == "metres" else region.half_extent_square)
+    region = audited_region(mechanism)
     # Not quite to the edge, where the map may leave the region.
-    places = 0.99 * half * rng.uniform(-1, 1, (2 * tries, 2))
+    places = mechanism.enter(
+        region.from_metres(0.99 * np.array(region.half_extent_m) * rng.uniform(-1, 1, (2 * tries, 2)))
+    )
     if notion is Notion.ELASTIC:
         # From few places, since steps are counted from each; to places a few steps away, where the loss is largest.
         first = places[np.arange(tries) % _SOURCES]

@@ -167,7 +167,9 @@ def _found_again(
         if any(given.values()):
             raise UsageError("the witness is about a mechanism of Nearveil; leave the function or the command out")
         mechanism = mechanism_from_spec(document, trusted=trusted)
-        return own_subject(mechanism), describe_mechanism(mechanism)
+        return own_subject(mechanism, _region_of(document) if "audited_in" in document else None), describe_mechanism(
+            mechanism
+        )
     if kind not in ("callable", "command"):
         raise DataError("the witness does not say what it is about, or is damaged; make it again")
     named = document.get(kind)
@@ -176,12 +178,15 @@ def _found_again(
             f"the witness is about a {kind}, which is not run because a file says so; if you trust it, repeat it: "
             f"--{kind} {printable(str(named))!r}"
         )
+    make = ModuleSubject if kind == "callable" else CommandSubject
+    return make(named, _region_of(document), timeout_s), named
+
+
+def _region_of(document: dict[str, Any]) -> Region:
     try:
-        region = Region(**document["region"])
+        return Region(**document["audited_in" if "audited_in" in document else "region"])
     except (KeyError, TypeError, ValueError):
         raise DataError("the witness names no region, or is damaged; make it again") from None
-    make = ModuleSubject if kind == "callable" else CommandSubject
-    return make(named, region, timeout_s), named
 
 
 def printable(text: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from nearveil.audit.claims import Claim
 from nearveil.audit.pairs import Pair
-from nearveil.audit.subjects import Place
+from nearveil.audit.subjects import Place, audited_region
 from nearveil.kernels import kernel
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cell_steps import STEP, graph_of, steps_from
@@ -65,17 +65,18 @@ def place_pairs(
     return pairs if intervals is None else with_intervals(pairs, intervals)
 
 
-def mechanism_pairs(mechanism: Mechanism, claim: Claim) -> list[Pair]:
+def mechanism_pairs(mechanism: Mechanism, claim: Claim, region: Region | None = None) -> list[Pair]:
     """Return pairs for one of our mechanisms: by its region, what it learned, and for a local claim by its density."""
     if isinstance(mechanism, DPRS):
         return audit_pairs(mechanism.resolved_region, claim, intervals=mechanism.current_intervals)
     cells = mechanism.current_cells if isinstance(mechanism, HideAmong) else None
-    pairs = audit_pairs(mechanism.resolved_region, claim, cells=cells)
+    box = audited_region(mechanism) if region is None else region
+    pairs = audit_pairs(box, claim, cells=cells)
     if isinstance(mechanism, HideAmong):
         epsilon = claim.epsilon if claim.notion is Notion.ELASTIC else mechanism.guarantee.epsilon
         pairs = [*channel_pairs(mechanism, epsilon), *pairs]
     if claim.notion is Notion.LOCAL and mechanism.has_density:
-        pairs += density_pairs(mechanism, claim.epsilon)
+        pairs += density_pairs(mechanism, claim.epsilon, box)
     return pairs if cells is None else with_steps(pairs, cells)
 
 
@@ -387,20 +388,19 @@ _MOST = 3
 _SHARE_OF_CLAIM = 0.8
 
 
-def density_pairs(mechanism: Mechanism, epsilon: float) -> list[Pair]:
+def density_pairs(mechanism: Mechanism, epsilon: float, region: Region) -> list[Pair]:
     """Return the pairs with most probability of a loss near or above ``epsilon``, by the mechanism's density.
 
     The density may be wrong: it only says where to look.
     """
-    region = mechanism.resolved_region
-    half = np.array(region.half_extent_m if mechanism.frame == "metres" else region.half_extent_square)
-    places = _lattice(half, _PLACES_PER_SIDE)
+    half = np.array(region.half_extent_m)
+    degrees = region.from_metres(_lattice(half, _PLACES_PER_SIDE))
+    places = mechanism.enter(degrees)
     # The places themselves are outputs too: where a cell is published, each place's own cell must be among them.
-    outputs = np.vstack([_lattice(half, _OUTPUTS_PER_SIDE), places])
+    outputs = np.vstack([mechanism.enter(region.from_metres(_lattice(half, _OUTPUTS_PER_SIDE))), places])
     density = np.exp(np.array([mechanism.log_density(place, outputs) for place in places]))
     density /= np.maximum(density.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     excess = _excess(density, np.exp(epsilon * _SHARE_OF_CLAIM))
-    degrees = mechanism.leave(places)
     pairs = []
     for _ in range(_MOST):
         first, second = np.unravel_index(int(np.argmax(excess)), excess.shape)

@@ -21,7 +21,15 @@ from nearveil.audit.witness import Witness
 from nearveil.cli._audit_text import AuditResult, check_result, fit_result, release_result
 from nearveil.cli._command import command, option
 from nearveil.cli._mechanism import MechanismChoice, flag_of, mechanism_options
-from nearveil.cli._options import FILE, chosen_region, force_option, json_option, region_option
+from nearveil.cli._options import (
+    DEMO_REGION,
+    FILE,
+    chosen_region,
+    force_option,
+    json_option,
+    optional_region,
+    region_option,
+)
 from nearveil.cli._output import note, progress_bar, say, say_json, warn
 from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError, require_package
@@ -32,7 +40,7 @@ from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.region import Region
+from nearveil.region import Region, named_region
 
 EXIT_CODES = {Verdict.CONSISTENT: 0, Verdict.VIOLATED: 1, Verdict.INCONCLUSIVE: 3}
 # Few centres, so that one user has a visible effect; one round, so that thousands of fits take seconds.
@@ -171,11 +179,12 @@ def audit(
         ours = [*["mechanism"] * (mechanism.name is not None), *mechanism.parameters.keys() - {"intervals", "cells"}]
         if run.is_external and ours:
             raise UsageError(f"{flag_of(ours[0])} cannot be used with --callable or --command; leave it out")
-        box = chosen_region(region, mechanism.learned)
+        given = optional_region(region, mechanism.learned)
+        box = chosen_region(region) if given is None and run.is_external else given or named_region(DEMO_REGION)
         if stage == "fit":
             found = run.audit_fit(box, _read_claim(claim))
         else:
-            found = run.audit_release(box, _read_claim(claim), _read_places(place, box))
+            found = run.audit_release(box, given, _read_claim(claim), _read_places(place, box))
     result = found.result
     if json:
         say_json(result.document)
@@ -238,7 +247,10 @@ class _Run:
     def is_external(self) -> bool:
         return self.function is not None or self.program is not None
 
-    def audit_release(self, box: Region, claim: Claim | str | None, places: tuple[Place, ...]) -> _Found:
+    def audit_release(
+        self, box: Region, given: Region | None, claim: Claim | str | None, places: tuple[Place, ...]
+    ) -> _Found:
+        """Audit with made-up locations in a box, which is the mechanism's region if it was given."""
         subject: Subject
         if self.is_external:
             audited, samples = f"{self.function or self.program} in {box}", self.samples or DEFAULT_EXTERNAL_SAMPLES
@@ -248,9 +260,9 @@ class _Run:
             else:
                 subject = CommandSubject(self.program or "", box, self.limit_s)
         else:
-            built = self.chosen.build(box)
+            built = self.chosen.build(given, for_made_up_users=True)
             mechanism, samples = fitted_on_made_up_people(built), self.samples or DEFAULT_SAMPLES
-            subject, audited = own_subject(mechanism), _describe(mechanism, claim, synthetic=built.is_to_be_fitted)
+            subject, audited = own_subject(mechanism, box), _describe(mechanism, claim, synthetic=built.is_to_be_fitted)
             intervals = mechanism.current_intervals if isinstance(mechanism, DPRS) else None
             cells = mechanism.current_cells if isinstance(mechanism, HideAmong) else None
         with closed_after(subject), progress_bar("auditing", samples) as advance:

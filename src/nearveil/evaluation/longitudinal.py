@@ -22,6 +22,7 @@ from nearveil.evaluation.movement import BAD_GPS, HOME, KINDS, MONTH, WORK, GpsE
 from nearveil.evaluation.published_history import Ground, History, PublishedJourneys, first_moment, publish_journeys
 from nearveil.kernels import kernel
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.nearby.publishing.noise import rate_per_m
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray, IntArray, Progress
@@ -290,7 +291,7 @@ class _Noise:
         """Shape (cells, points)."""
         if not isinstance(self._noise, PlanarLaplace):
             return np.exp(self._logs(centres_m, points_m))
-        found = _planar_likelihood(centres_m, points_m, self._noise.rate_per_m)
+        found = _planar_likelihood(centres_m, points_m, rate_per_m(self._noise))
         # A point on the region's edge stands for all beyond it.
         clamped = (np.abs(points_m) > np.array(self._region.half_extent_m) - 1.0).any(axis=1)
         if clamped.any():

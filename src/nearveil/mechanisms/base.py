@@ -176,7 +176,7 @@ class Mechanism(ABC):
         return 1
 
     def settled(self) -> Self:
-        """Return the mechanism with all numbers that it draws by, as found here: another machine then draws the same."""
+        """Return a mechanism with all numbers that it draws by given: another machine then draws the same."""
         return self
 
     # -- where ------------------------------------------------------------------------------------------------
@@ -270,6 +270,7 @@ class Mechanism(ABC):
 
     def _prepare(self) -> None:
         """Build what `draw` needs, once, before threads share it."""
+        return
 
     def _own_randomness(self, stream: int) -> Randomness:
         return as_randomness(None) if self.seed is None else seeded_randomness(self.seed, stream)
@@ -323,7 +324,18 @@ class Mechanism(ABC):
 
     def to_spec_params(self) -> dict[str, Any]:
         """Return the parameters that another copy needs in order to have the same law, what was fitted among them."""
-        return {**self.get_params(), "region": self.resolved_region if self.has_region else None}
+        return {**self.settled().get_params(), "region": self.resolved_region if self.has_region else None}
+
+    @classmethod
+    def from_spec_params(cls, params: dict[str, Any]) -> Self:
+        """Return the copy, of parameters as they come out of a JSON file; the region is a `Region` again."""
+        return cls(**params)
+
+    def __sklearn_tags__(self) -> Any:
+        # Only scikit-learn calls this, so it is there to be imported.
+        from sklearn.utils import Tags, TargetTags, TransformerTags  # noqa: PLC0415
+
+        return Tags("transformer", TargetTags(required=False), TransformerTags(), requires_fit=False)
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())

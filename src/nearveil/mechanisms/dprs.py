@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
-from nearveil.mechanisms.intervals import Intervals, without_small_intervals
+from nearveil.mechanisms.intervals import Intervals, intervals_from_document, without_small_intervals
 from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace, check_noise_m
 from nearveil.mechanisms.releases import IntervalRelease, MetricRelease, PaperRelease
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, Noise, PaperScales, paper_scales, pure_scales
@@ -297,9 +297,14 @@ class DPRS(Mechanism):
         return other
 
     def to_spec_params(self) -> dict[str, Any]:
-        """Return the parameters that another copy needs, with the intervals in use as given."""
+        """Return the parameters of a copy with the same law: intervals that were fitted count as given."""
         used = {"release": self.chosen_release, "intervals": self.current_intervals, "least_radius_m": None}
         return super().to_spec_params() | used
+
+    @classmethod
+    def from_spec_params(cls, params: dict[str, Any]) -> Self:
+        """Return the copy."""
+        return cls(**{**params, "intervals": intervals_from_document(params["intervals"])})
 
     def _prepare(self) -> None:
         _ = self._release

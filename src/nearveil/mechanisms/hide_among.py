@@ -10,14 +10,14 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cell_steps import graph_of
-from nearveil.mechanisms.cells import SOURCE_NAMES, Calibration, Cells
+from nearveil.mechanisms.cells import SOURCE_NAMES, Calibration, Cells, cells_from_document
 from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan, build_private_cells, check_hide_among
 from nearveil.mechanisms.step_channel import (
     StepChannel,
@@ -173,6 +173,12 @@ class HideAmong(Mechanism):
         other.cells = self.current_cells
         other.calibration = _unscaled(self).channel.calibration
         return other
+
+    @classmethod
+    def from_spec_params(cls, params: dict[str, Any]) -> Self:
+        """Return a copy, of parameters from a file."""
+        calibration = Calibration.from_document(params["calibration"])
+        return cls(**{**params, "cells": cells_from_document(params["cells"]), "calibration": calibration})
 
     def _prepare(self) -> None:
         _ = self.channel.tables

@@ -262,7 +262,7 @@ class FittedIntervals:
 def fit_intervals(
     source: str | Path,
     *,
-    region: Region | str = "san-francisco",
+    region: Region | str,
     epsilon: float = 1.0,
     delta: float = 1e-5,
     method: FitMethod = "private-grid",
@@ -304,7 +304,7 @@ def fit_intervals(
     >>> rows = "\n".join(f"{latitude:.6f},{longitude:.6f}" for latitude, longitude in people)
     >>> file = Path(tempfile.mkdtemp()) / "people.csv"
     >>> _ = file.write_text(f"latitude,longitude\n{rows}\n")
-    >>> fitted = fit_intervals(file, centres=20)
+    >>> fitted = fit_intervals(file, region="san-francisco", centres=20)
     >>> len(fitted.intervals), fitted.guarantee.epsilon
     (20, 1.0)
     """
@@ -332,7 +332,7 @@ class FittedCells:
 def fit_cells(
     source: str | Path,
     *,
-    region: Region | str = "san-francisco",
+    region: Region | str,
     hide_among: int = 100,
     epsilon: float = 1.0,
     least_cell_m: float = LEAST_CELL_M,
@@ -376,7 +376,7 @@ def fit_cells(
     >>> rows = "\n".join(f"{latitude:.6f},{longitude:.6f}" for latitude, longitude in people)
     >>> file = Path(tempfile.mkdtemp()) / "people.csv"
     >>> _ = file.write_text(f"latitude,longitude\n{rows}\n")
-    >>> fitted = fit_cells(file, hide_among=50)
+    >>> fitted = fit_cells(file, region="san-francisco", hide_among=50)
     >>> fitted.cells.source, fitted.guarantee.epsilon
     ('privtree', 1.0)
     """

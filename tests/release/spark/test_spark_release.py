@@ -39,7 +39,7 @@ def mechanisms(intervals: Intervals) -> dict[str, Mechanism]:
         "planar Laplace": PlanarLaplace(),
         "interval": DPRS(intervals=intervals, epsilon=2.0),
         "metric": DPRS(intervals=intervals, release="metric"),
-        "by generator": AxisLaplace(epsilon=2.0),
+        "by generator": AxisLaplace(epsilon=2.0, region="san-francisco"),
     }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from nearveil.mechanisms.cell_steps import STEP
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.planar_laplace import displaced
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.step_channel import StepChannel, draw_places
 from nearveil.nearby.publishing.keys import place_uniforms, place_words
 from nearveil.nearby.publishing.protection import NEAR_SHARE, Cell, Protection
@@ -41,6 +41,19 @@ class Wanted:
     cell: Cell = field(repr=False)
     tag: bytes = field(repr=False)
     key: bytes = field(repr=False)
+
+
+def rate_per_m(noise: PlanarLaplace) -> float:
+    """Return one over the scale of a report's noise in the plane of its region."""
+    # The map may stretch distances a little; noise that much wider keeps the promise on the ground.
+    return noise.epsilon_per_m / noise.resolved_region.largest_stretch
+
+
+def displaced(x: FloatArray, noise: FloatArray, rate: float) -> FloatArray:
+    """Move every row of ``x`` (meters) by three standard exponentials: two make the length, e^-E the direction."""
+    length = noise[:, :2].sum(axis=1) / rate
+    angle = 2 * np.pi * np.exp(-noise[:, 2])
+    return x + length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
 
 
 class ReportNoise:
@@ -85,7 +98,7 @@ class ReportNoise:
                 places_m[rows] = draw_places(places_m[rows] / unit_m, words, *self._tables) * unit_m
             else:
                 exponentials = exponential_from_uniforms(place_uniforms(key, cells, self._places.identity))
-                places_m[rows] = displaced(places_m[rows], exponentials, self._noise.rate_per_m)
+                places_m[rows] = displaced(places_m[rows], exponentials, rate_per_m(self._noise))
         return places_m
 
     def _steps(self, places_m: FloatArray) -> IntArray:

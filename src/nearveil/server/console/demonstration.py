@@ -24,9 +24,10 @@ from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace, displaced
+from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace
 from nearveil.mechanisms.step_channel import draw_places
 from nearveil.nearby.index import Person
+from nearveil.nearby.publishing.noise import displaced, rate_per_m
 from nearveil.nearby.publishing.protection import grid_for
 from nearveil.randomness import standard_exponential
 from nearveil.region import Region
@@ -302,6 +303,6 @@ def published_m(places_m: FloatArray, noise: PlanarLaplace | HideAmong, rng: np.
         places: FloatArray = draw_places(places_m / unit_m, words, *noise.channel.tables) * unit_m
         return places
     steps = standard_exponential(rng, len(places_m), 3)
-    drawn = displaced(snapped(places_m, noise.noise_m), steps, noise.rate_per_m)
+    drawn = displaced(snapped(places_m, noise.noise_m), steps, rate_per_m(noise))
     half_extent = np.array(noise.resolved_region.half_extent_m)
     return np.clip(drawn, -half_extent, half_extent)
