@@ -18,7 +18,6 @@ from nearveil.audit.external import ModuleSubject
 from nearveil.audit.fit_witness import FitWitness
 from nearveil.audit.witness import Witness
 from nearveil.errors import DataError, OutputError, UsageError
-from nearveil.mechanisms import nearest
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -139,9 +138,8 @@ def test_a_lying_witness_does_not_stand(violated: AuditReport) -> None:
     assert check.witness.confidence == 1 - 1e-6
 
 
-def test_a_fit_and_its_witness(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_fit_and_its_witness(tmp_path: Path) -> None:
     """False alarms: 1e-3 each, and none at this seed."""
-    monkeypatch.setattr(nearest, "_STEPS_FOR_FEW", (8,))
     report = nv.audit_fit(nv.DPRS(region="san-francisco"), fits=1_000, seed=1)
     assert (report.verdict, report.view, report.fits) == (Verdict.CONSISTENT, "answers", 1_000)
     assert report.witness.subject["params"]["centres"] == 2

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import dijkstra
 from nearveil.errors import DataError, UsageError
 from nearveil.io.density import Density
 from nearveil.mechanisms.cell_steps import STEP, graph_of, reach_of, steps_from
-from nearveil.mechanisms.cells import COUNTING_SHARE, PRIVTREE_RATIO, Cells, cells_from_json, layout_for, load_cells
+from nearveil.mechanisms.cells import COUNTING_SHARE, PRIVTREE_RATIO, Cells, cells_from_json, load_cells
 from nearveil.mechanisms.fit_cells import (
     CellPlan,
     build_private_cells,
@@ -151,7 +151,7 @@ def test_what_cannot_be_asked_for(city: FloatArray, san_francisco: Region) -> No
     with pytest.raises(UsageError, match="must not be greater"):
         cells_from_points(city, san_francisco, CellPlan(least_cell_m=500, largest_cell_m=400))
     with pytest.raises(UsageError, match="allow larger cells"):
-        layout_for(san_francisco, least_cell_m=1, largest_cell_m=10)
+        CellPlan(least_cell_m=1, largest_cell_m=10).layout(san_francisco)
     with pytest.raises(UsageError, match="hide among fewer people"):
         cells_from_points(city, san_francisco, CellPlan(hide_among=10**6, largest_cell_m=1e6))
 

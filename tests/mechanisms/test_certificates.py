@@ -87,7 +87,7 @@ def test_every_pair_of_a_finite_channel_by_hand() -> None:
         for a in range(len(rows))
         for b in range(len(rows))
     )
-    loss, first, second, output = channel.worst_case()
+    loss, first, second, output = channel.worst_case
     assert loss == pytest.approx(worst, abs=1e-12)
     assert math.log(rows[first, output] / rows[second, output]) == pytest.approx(worst, abs=1e-12)
     assert certificate_of(SRR(epsilon=1.3, cells=SPARSE, region="san-francisco")).method is Method.EXHAUSTIVE
@@ -96,7 +96,7 @@ def test_every_pair_of_a_finite_channel_by_hand() -> None:
 def test_unequal_groups_with_c_of_e_to_the_epsilon_would_overspend() -> None:
     """The textbook choice on a sparse domain: its realised loss is above the nominal one, which is certified."""
     codes = SRR(epsilon=1.0, cells=SPARSE, region="san-francisco").channel.codes
-    assert staircase_channel(codes, 6, math.e).worst_case()[0] > 1.1
+    assert staircase_channel(codes, 6, math.e).worst_case[0] > 1.1
     assert certificate_of(SRR(epsilon=1.0, cells=SPARSE, region="san-francisco")).bound <= 1.0
 
 

@@ -19,7 +19,7 @@ from nearveil.mechanisms.cells import Calibration, Cells
 from nearveil.mechanisms.fit_cells import CellPlan, build_private_cells, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.registry import mechanism_from_spec, mechanism_to_spec
-from nearveil.mechanisms.step_channel import StepChannel, _high_product, calibrated, draw_places
+from nearveil.mechanisms.step_channel import StepChannel, _high_product, calibrated
 from nearveil.privacy.guarantee import Basis, Notion, guarantee_from_dict
 from nearveil.randomness import numbered_rows
 from nearveil.region import Region
@@ -197,7 +197,7 @@ def test_draws_change_from_cell_to_cell_at_the_words_that_were_counted(rare_chan
                     expected += [cell, cell]
         x = np.tile(channel.cells.centres[source], (len(words), 1))
         blocks = np.column_stack([np.array(words, dtype=np.uint64), np.full(len(words), 1 << 63, dtype=np.uint64)])
-        drawn = channel.cells.find(draw_places(x, blocks, *channel.tables))
+        drawn = channel.cells.find(channel.draw(x, blocks))
         assert drawn.tolist() == expected
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from nearveil import DPRS, PlanarLaplace, ReadOptions, protect_frame
+from nearveil import PlanarLaplace, ReadOptions, protect_frame
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.utility import ground_distance_m
 from nearveil.geodesy import as_points, degrees_to
@@ -216,13 +216,6 @@ def test_values_below_a_missing_structure_do_not_go_along(places: FloatArray) ->
     for part in (note.field(0), note.field(1)):
         values = np.frombuffer(part.buffers()[1] or b"", np.float64)
         assert not np.isin(values, places).any()
-
-
-def test_the_caller_can_read_what_the_fit_cost(places: FloatArray) -> None:
-    frame = pa.table({"latitude": places[:, 0], "longitude": places[:, 1]})
-    mechanism = DPRS(centres=5, region="san-francisco")
-    protect_frame(frame, mechanism, region="san-francisco")
-    assert mechanism.guarantee.also
 
 
 @pytest.mark.parametrize("text", ["37.774911 N", "37.774911,-122.41"])

@@ -26,23 +26,21 @@ from nearveil.audit.pair_search import audit_pairs, mechanism_pairs, place_pairs
 from nearveil.audit.pairs import Pair
 from nearveil.audit.subjects import (
     CONFIRM_STREAM,
-    MechanismSubject,
     Place,
-    ReleasedSubject,
     Sampler,
     Subject,
     audited_region,
     chosen_seed,
+    learned_by,
+    own_mechanism,
     own_subject,
     subject_to_dict,
 )
 from nearveil.audit.witness import Witness, count_events, shared_confidence
 from nearveil.errors import UsageError
 from nearveil.html_card import html_card
-from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.cells import Cells
-from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.guarantee import Guarantee, Notion
 from nearveil.region import Region, as_region
@@ -263,12 +261,10 @@ def audit(
         raise UsageError("the confidence must lie between 0.5 and 1, 1 excluded")
     if places and not subject.region.contains(places).all():
         raise UsageError(f"a place to look at lies outside the region {subject.region}; choose one in it")
-    own = subject.mechanism if isinstance(subject, MechanismSubject | ReleasedSubject) else None
+    own = own_mechanism(subject)
     stated = as_claim(claim, own)
-    if isinstance(own, DPRS):
-        intervals = own.current_intervals
-    if isinstance(own, HideAmong):
-        cells = own.current_cells
+    learned = learned_by(own)
+    intervals, cells = learned[0] or intervals, learned[1] or cells
     if cells is not None and cells.region != subject.region:
         raise UsageError("the cells are of another region than the mechanism's; give those of its region")
     if pairs is None:
@@ -294,7 +290,7 @@ def _subject(
     places: Sequence[Place],
 ) -> Subject:
     box = as_region(region) if region is not None else None if learned is None else learned.region
-    if isinstance(mechanism, Mechanism):
+    if is_mechanism(mechanism):
         if box is not None and mechanism.has_region and not box.same_edges(mechanism.resolved_region):
             raise UsageError("the mechanism has a region of its own; leave region= out")
         if box is None and places:

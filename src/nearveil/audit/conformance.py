@@ -100,7 +100,7 @@ class MechanismUnderTest:
 
 def check_mechanism(mechanism: Mechanism, people: FloatArray, *, draws: int = 200_000, seed: int = 1) -> None:
     """Fit a mechanism on made-up people and run every check on it."""
-    subject = MechanismUnderTest(mechanism.fit(people), people, draws, seed)
+    subject = MechanismUnderTest(mechanism.fitted_on(people), people, draws, seed)
     for check in CHECKS:
         check(subject)
 

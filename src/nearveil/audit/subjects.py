@@ -12,8 +12,9 @@ import numpy as np
 from nearveil.errors import NearveilError, UsageError
 from nearveil.geodesy import wrap_longitude
 from nearveil.mechanisms.base import Mechanism, for_each_slice
-from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.registry import mechanism_name, mechanism_to_spec
+from nearveil.mechanisms.cells import Cells
+from nearveil.mechanisms.intervals import Intervals
+from nearveil.mechanisms.registry import mechanism_to_spec
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.randomness import NumberedRows, RowKeystream, stream_key
 from nearveil.region import Region
@@ -261,18 +262,24 @@ def own_subject(mechanism: Mechanism, region: Region | None = None) -> Subject:
     return ReleasedSubject(mechanism) if mechanism.remaps else MechanismSubject(mechanism, region)
 
 
-def describe_mechanism(mechanism: Mechanism) -> str:
-    """Say which mechanism it is, and where."""
-    release = f", release {mechanism.chosen_release}" if isinstance(mechanism, DPRS) else ""
-    return f"{mechanism_name(mechanism)}{release} in {mechanism.area}"
+def own_mechanism(subject: Subject | None) -> Mechanism | None:
+    """Return the mechanism that a subject is, or None for something from outside."""
+    return subject.mechanism if isinstance(subject, MechanismSubject | ReleasedSubject) else None
+
+
+def learned_by(mechanism: Mechanism | None) -> tuple[Intervals | None, Cells | None]:
+    """Return the intervals or the cells that a mechanism works with, where it has some."""
+    learned = None if mechanism is None else mechanism.learned
+    return learned if isinstance(learned, Intervals) else None, learned if isinstance(learned, Cells) else None
 
 
 def subject_to_dict(subject: Subject) -> dict[str, Any]:
     """Say how to find a subject again, for a witness; nothing where that cannot be written down."""
-    if isinstance(subject, MechanismSubject | ReleasedSubject):
+    mechanism = own_mechanism(subject)
+    if mechanism is not None:
         try:
-            spec = {"kind": "mechanism", **mechanism_to_spec(subject.mechanism)}
-            return spec if subject.mechanism.has_region else {**spec, "audited_in": asdict(subject.region)}
+            spec = {"kind": "mechanism", **mechanism_to_spec(mechanism)}
+            return spec if mechanism.has_region else {**spec, "audited_in": asdict(subject.region)}
         except UsageError:
             return {}
     return subject.to_dict() if isinstance(subject, PublishedSubject) else {}

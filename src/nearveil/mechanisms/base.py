@@ -6,13 +6,14 @@ share.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
@@ -28,7 +29,13 @@ from nearveil.randomness import (
     stream_key,
 )
 from nearveil.region import WHOLE_EARTH, Region, as_region
-from nearveil.types import FloatArray, Progress
+from nearveil.sphere import great_circle_m
+from nearveil.types import FloatArray, IntArray, Progress
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from nearveil.mechanisms.step_channel import StepChannel
 
 
 class Learned(Protocol):
@@ -45,6 +52,10 @@ class Learned(Protocol):
     @property
     def is_free(self) -> bool:
         """Whether it cost nobody anything."""
+
+    @property
+    def unit(self) -> Literal["person", "row"]:
+        """Whose data the cost counts: a row's, where a person may have had several."""
 
     def guarantee(self, delta: float) -> Guarantee:
         """Return what it cost each person, at most at this delta."""
@@ -142,6 +153,10 @@ class Mechanism(ABC):
         self.area.check(points)
         return self
 
+    def fitted_on(self, points: object) -> Self:
+        """Return it as it is if it has learned already, and else a fitted copy: it does not change itself."""
+        return self if self.learned is not None else copy.copy(self).fit(points)
+
     @property
     def learned(self) -> Learned | None:
         """What is in use of what `fit` learns: as given, or else as learned; None before that, or if nothing is."""
@@ -162,8 +177,8 @@ class Mechanism(ABC):
 
     @property
     def is_to_be_fitted(self) -> bool:
-        """Whether `fit` would learn something from users."""
-        return self.learns is not None and self.given_learned is None
+        """Whether there is nothing to publish by until `fit` has learned something from users."""
+        return self.learns is not None and self.learned is None
 
     @property
     def cost_follows_fit(self) -> bool:
@@ -278,6 +293,78 @@ class Mechanism(ABC):
     def _notes(self) -> tuple[str, ...]:
         return () if self.seed is None else (SEEDED_NOTE,)
 
+    # -- what cards, audits and attackers ask, so that none of them need know one mechanism from another -----------
+
+    @property
+    def variant(self) -> str | None:
+        """Which of its ways to publish is chosen, where it has several."""
+        return None
+
+    def describe(self) -> str:
+        """Say which mechanism it is, and where."""
+        from nearveil.mechanisms.registry import mechanism_name  # noqa: PLC0415 - it loads all mechanisms
+
+        name = ", release ".join(filter(None, (mechanism_name(self), self.variant)))
+        return f"{name} in {self.area}"
+
+    @property
+    def chosen_epsilon(self) -> float | None:
+        """The epsilon that was asked for, or its default; None where another parameter says how strong the noise is."""
+        epsilon: float | None = getattr(self, "epsilon", None)
+        return epsilon
+
+    @property
+    def learned_params(self) -> dict[str, Any]:
+        """What `with_params` takes to draw by what is in use of what `fit` learns; empty if there is nothing."""
+        return {} if self.learned is None else {str(self.learns): self.learned}
+
+    @property
+    def fit_settings(self) -> tuple[Any, ...]:
+        """What decides what `fit` learns, besides the users, the region and the seed."""
+        return (repr(self),)
+
+    def distance(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """Return how far apart locations are, row by row and in degrees, in what epsilon is counted by.
+
+        Everywhere 1 for a loss that does not grow with the distance; infinite where the guarantee does not speak of
+        the two.
+        """
+        groups = self.groups(first), self.groups(second)
+        if groups[0] is not None:
+            return np.where(groups[0] == groups[1], 1.0, np.inf)
+        notion = self.guarantee.notion
+        if notion is Notion.ELASTIC:
+            raise UsageError(f"{type(self).__name__} must define distance: how many steps apart locations are")
+        return great_circle_m(first, second) if notion is Notion.METRIC else np.ones(len(first))
+
+    def groups(self, points: FloatArray) -> IntArray | None:
+        """Return the group of each location that publishing discloses, so that the guarantee is about one group."""
+        del points
+        return None
+
+    def pairs(self) -> list[tuple[FloatArray, FloatArray, str]]:
+        """Return locations worth auditing, two by two in degrees, and where they lie, to follow "two locations"."""
+        certificate = self.guarantee.certificate
+        if certificate is None:
+            return []
+        first, second = self.leave(np.array([certificate.first, certificate.second]))
+        return [(first, second, "that the certificate names")]
+
+    @property
+    def finite(self) -> StepChannel | None:
+        """The channel between cells that is drawn from, where all locations of a cell are published alike."""
+        return None
+
+    @property
+    def decay_per_m(self) -> float | None:
+        """How fast the log density of `draw` falls per meter, where it depends on nothing but the distance."""
+        return None
+
+    @property
+    def discs_m(self) -> tuple[FloatArray, FloatArray] | None:
+        """Centers and radii, in meters, of the discs that locations are moved into."""
+        return None
+
     # -- parameters, as scikit-learn has them -----------------------------------------------------------------
 
     def transform(self, points: object) -> Any:
@@ -318,9 +405,9 @@ class Mechanism(ABC):
         known = self.get_params()
         given = {"seed": self.seed, **known, **params}
         seed = given["seed"] if "seed" in known else given.pop("seed")
-        copy = type(self)(**given)
-        copy.seed = seed
-        return copy
+        other = type(self)(**given)
+        other.seed = seed
+        return other
 
     def to_spec_params(self) -> dict[str, Any]:
         """Return the parameters that another copy needs in order to have the same law, what was fitted among them."""
@@ -340,6 +427,11 @@ class Mechanism(ABC):
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({settings})"
+
+
+def is_mechanism(value: object) -> TypeIs[Mechanism]:
+    """Whether what somebody gave is a mechanism at all."""
+    return isinstance(value, Mechanism)
 
 
 # Many people, a chunk at a time.

@@ -12,14 +12,13 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nearveil.kernels import kernel
-from nearveil.mechanisms.cells import Cells
+from nearveil.mechanisms.cells import Cells, kept_by_cells
 from nearveil.types import FloatArray, IntArray, ShortIntArray
 
 STEP = 32
@@ -50,7 +49,7 @@ class Graph:
         return sources[once], self.neighbours[once].astype(np.int64), self.lengths[once].astype(np.int64)
 
 
-@lru_cache(maxsize=8)
+@kept_by_cells(1)
 def graph_of(cells: Cells) -> Graph:
     """Return the graph of cells that touch, by a side or a corner."""
     corners, sides = cells.corners, cells.sides
@@ -81,7 +80,7 @@ def graph_of(cells: Cells) -> Graph:
 
 STEP_BITS = 10
 """An entry of a `Reach` is a cell's number in the upper bits, and how far away it is in these lower ones."""
-_STEP_MASK = (1 << STEP_BITS) - 1
+STEP_MASK = (1 << STEP_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,13 +104,13 @@ class Reach:
     def of(self, cell: int) -> tuple[IntArray, IntArray]:
         """Return the cells in reach of one, and how far away they are in parts of a step."""
         entries = self.entries[self.starts[cell] : self.starts[cell + 1]].astype(np.int64)
-        return entries >> STEP_BITS, entries & _STEP_MASK
+        return entries >> STEP_BITS, entries & STEP_MASK
 
 
 _SOURCES_AT_ONCE = 2048
 
 
-@lru_cache(maxsize=4)
+@kept_by_cells(1)
 def reach_of(cells: Cells, most: int) -> Reach:
     """Return who is in reach of whom, by a bounded search from every cell."""
     graph = graph_of(cells)

@@ -10,13 +10,14 @@ from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document, without_small_intervals
+from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace, check_noise_m
 from nearveil.mechanisms.releases import IntervalRelease, MetricRelease, PaperRelease
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, Noise, PaperScales, paper_scales, pure_scales
 from nearveil.privacy.guarantee import Guarantee, check_delta, check_epsilon, check_positive
 from nearveil.randomness import FIT_STREAM, RowKeystream
 from nearveil.region import Region
-from nearveil.types import FloatArray, Progress
+from nearveil.types import FloatArray, IntArray, Progress
 
 ReleaseName = Literal["paper", "interval", "metric"]
 RELEASES: tuple[ReleaseName, ...] = ("paper", "interval", "metric")
@@ -243,6 +244,35 @@ class DPRS(Mechanism):
         if given.method == "pic":
             return sum(part.count for part in given.answers)
         return QUERIES_PER_ROUND * self.rounds
+
+    # -- what cards, audits and attackers ask ----------------------------------------------------------------
+
+    @property
+    def variant(self) -> str | None:
+        """The release."""
+        return self.chosen_release
+
+    @property
+    def fit_settings(self) -> tuple[Any, ...]:
+        """The plan of the fit and what it spends; the release has no part in it."""
+        return self.fit_plan, self.fit_budget
+
+    def groups(self, points: FloatArray) -> IntArray | None:
+        """The interval of each location, but for ``metric``."""
+        if self.chosen_release == "metric":
+            return None
+        return NearestCentre(self.current_intervals.centres)(self.enter(points))
+
+    @property
+    def decay_per_m(self) -> float | None:
+        """That of the noise of ``metric``, before locations are moved to the discs."""
+        return self.planar_noise.decay_per_m if self.chosen_release == "metric" else None
+
+    @property
+    def discs_m(self) -> tuple[FloatArray, FloatArray] | None:
+        """The intervals."""
+        intervals = self.current_intervals
+        return intervals.centres * intervals.region.metres_per_unit, intervals.radii_m
 
     # -- release ---------------------------------------------------------------------------------------------
 

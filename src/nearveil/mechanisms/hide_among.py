@@ -8,22 +8,20 @@ is hidden among about equally many. The idea of such a metric is Chatzikokolakis
 from __future__ import annotations
 
 import copy
-import math
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.cell_steps import graph_of
+from nearveil.mechanisms.cell_steps import graph_of, steps_from
 from nearveil.mechanisms.cells import SOURCE_NAMES, Calibration, Cells, cells_from_document
 from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan, build_private_cells, check_hide_among
+from nearveil.mechanisms.fit_cost import with_fit_cost
 from nearveil.mechanisms.step_channel import (
     StepChannel,
     channel_for_epsilon,
     channel_for_people,
-    draw_places,
     given_channel,
     rescaled_channel,
 )
@@ -33,7 +31,6 @@ from nearveil.privacy.guarantee import (
     Guarantee,
     Notion,
     check_epsilon,
-    round_up,
 )
 from nearveil.randomness import FIT_STREAM, RowKeystream
 from nearveil.region import Region
@@ -49,7 +46,8 @@ class HideAmong(Mechanism):
     Parameters
     ----------
     hide_among : int
-        How many people are nearer to the true place than the published one, on average. A cell holds about a tenth.
+        N: how many other users are nearer to the true location than the published one, on average over users. Half of
+        all users have fewer than about N/2 others nearer. A cell holds about N/10 users.
     epsilon : float, optional
         The largest loss per step, instead: ``hide_among`` then says only how large cells are made by `fit`.
     cells : Cells, optional
@@ -60,8 +58,8 @@ class HideAmong(Mechanism):
         Sides of the smallest and the largest cells that `fit` makes, in metres.
     calibration : Calibration, optional
         The numbers of the channel between cells, as found before and written down with a certificate.
-    region : Region or str
-        Public region: a Region, a name, or "south,west,north,east".
+    region : Region or str, optional
+        Public region: a Region, a name, "south,west,north,east", or a GeoJSON file. By default that of ``cells``.
     seed : int, optional
         For experiments only: makes fit and result repeatable.
 
@@ -154,6 +152,28 @@ class HideAmong(Mechanism):
         """Whether the loss per step is found from the cells, and not given."""
         return self.epsilon is None
 
+    # -- what cards, audits and attackers ask ----------------------------------------------------------------
+
+    @property
+    def fit_settings(self) -> tuple[Any, ...]:
+        """The plan of the cells and what they cost."""
+        return self.cell_plan, self.fit_epsilon
+
+    def distance(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """Steps between the cells of two locations, 0 within one."""
+        cells = self.current_cells
+        sources, targets = (cells.find(self.enter(points)) for points in (first, second))
+        steps = np.empty(len(sources))
+        for source in np.unique(sources):
+            here = sources == source
+            steps[here] = steps_from(cells, int(source))[targets[here]]
+        return steps
+
+    @property
+    def finite(self) -> StepChannel | None:
+        """The channel between cells."""
+        return self.channel
+
     # -- release ---------------------------------------------------------------------------------------------
 
     @property
@@ -165,7 +185,9 @@ class HideAmong(Mechanism):
             channel = channel_for_epsilon(self.current_cells, self.epsilon)
         else:
             channel = channel_for_people(self.current_cells, self.hide_among)
-        return channel if self._noise_factor == 1.0 else rescaled_channel(channel, self._noise_factor)
+        if self._noise_factor == 1.0:
+            return channel
+        return rescaled_channel(self.current_cells, channel, self._noise_factor)
 
     def settled(self) -> Self:
         """Return it with its cells and its calibration given, which another machine may round differently."""
@@ -185,8 +207,7 @@ class HideAmong(Mechanism):
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Draw a cell for every row of ``x``, and a uniform point of it, in the square."""
-        drawn: FloatArray = draw_places(np.ascontiguousarray(x), rows.blocks(0), *self.channel.tables)
-        return drawn
+        return self.channel.draw(x, rows.blocks(0))
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per unit of the square: the cell's probability over its area."""
@@ -237,46 +258,24 @@ class HideAmong(Mechanism):
             ),
             notes=(
                 *self._notes(),
+                *((_meaning(self.hide_among),) if self.epsilon is None else ()),
                 f"{len(cells):,} cells from {SOURCE_NAMES[cells.source]}, {smallest_m:,.0f} to {largest_m:,.0f} m wide "
                 f"and with about {np.median(cells.people):,.3g} people each, as counted when they were made.",
             ),
             certificate=channel.certificate,
         )
-        return _with_cell_cost(given, cells)
+        return with_fit_cost(given, cells, "cells")
+
+
+def _meaning(hide_among: int) -> str:
+    """Say what N means; half of all users are hidden among fewer, as an average is large where a few are far away."""
+    return (
+        f"Hidden among {hide_among:,} is an average over users: half of all users have fewer than about "
+        f"{hide_among / 2:,.0f} others nearer to them than what is published."
+    )
 
 
 def _unscaled(mechanism: HideAmong) -> HideAmong:
     other = copy.copy(mechanism)
     other._noise_factor = 1.0
     return other
-
-
-def _with_cell_cost(release: Guarantee, cells: Cells) -> Guarantee:
-    """Add to what holds given the cells: the cells themselves, and both together for those they were made from."""
-    alone = cells.guarantee()
-    statements = [alone]
-    if cells.fit_epsilon:
-        # Another place for one person is one removed and one added.
-        offset, delta = 2 * alone.epsilon, min(1.0, alone.delta * (1 + math.exp(min(alone.epsilon, 700.0))))
-        together = Guarantee(
-            title="Together, for those fitted on",
-            notion=release.notion,
-            epsilon=release.epsilon,
-            offset=offset,
-            unit=release.unit,
-            delta=delta,
-            neighbours=f"{release.neighbours}, that place being among those that the cells were made from",
-            promise=(
-                f"the cells depend on the people they were made from: for them another place costs up to "
-                f"{round_up(offset)} more; with cells from public data or from places published before it does not"
-            ),
-            basis=release.basis,
-            because="the cells' loss twice, for removing and adding, and the release's loss given the cells",
-        )
-        statements.append(together if cells.unit == "person" else together.counted_per_row())
-    return replace(
-        release,
-        title=f"{release.title}, given the cells",
-        neighbours=f"{release.neighbours}, the cells being given",
-        also=(*statements, *release.also),
-    )

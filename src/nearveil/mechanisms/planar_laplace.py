@@ -108,6 +108,11 @@ class PlanarLaplace(Mechanism):
         return self.with_params(noise_m=self.noise_m * factor)
 
     @property
+    def decay_per_m(self) -> float | None:
+        """The same as epsilon."""
+        return self.epsilon_per_m
+
+    @property
     def guarantee(self) -> Guarantee:
         """Geo-indistinguishability between all locations."""
         return Guarantee(

@@ -212,6 +212,11 @@ def _check_constructor(mechanism: type[Mechanism]) -> None:
         raise UsageError(f"{name} cannot be used: its constructor needs {' and '.join(needed)}; give a default")
 
 
+def has_own_fit(mechanism: Mechanism) -> bool:
+    """Whether what a mechanism learns, it learns as Nearveil's do: the cost of anybody else's fit is not known."""
+    return type(mechanism).fit.__module__.split(".")[0] == "nearveil"
+
+
 def check_instance(mechanism: Mechanism) -> None:
     """Let somebody else's mechanism draw for made-up users; refuse it in a sentence."""
     check_label(type(mechanism))

@@ -22,11 +22,12 @@ import numpy as np
 from nearveil.mechanisms._disc_law import NOISE_CODES, log_density, log_masses
 from nearveil.mechanisms._disc_loss import DiscLoss, calibrated_disc_loss
 from nearveil.mechanisms._disc_sampler import sample_discs
+from nearveil.mechanisms.fit_cost import with_fit_cost
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter, l2_diameter
 from nearveil.mechanisms.nearest import NearestCentre, nearest_point_of_discs
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.privacy.accounting import Noise, paper_epsilon, pure_fit_epsilon, pure_release_epsilon
-from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Certificate, Guarantee, Method, Notion, round_up
+from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Certificate, Guarantee, Method, Notion
 from nearveil.randomness import RowKeystream
 from nearveil.types import FloatArray
 
@@ -68,7 +69,9 @@ class MetricRelease:
             "intervals, clamping and rounding look at nothing else and cannot add to the loss; delta is what "
             "the finite precision of the noise adds"
         )
-        return with_fit_cost(replace(alone, because=because, notes=(*notes, *alone.notes)), self.intervals, delta)
+        return with_fit_cost(
+            replace(alone, because=because, notes=(*notes, *alone.notes)), self.intervals, "intervals", delta
+        )
 
     @property
     def scaled_noise(self) -> PlanarLaplace:
@@ -143,7 +146,11 @@ class ConfinedRelease(ABC):
             not_covered=f"{_BETWEEN}; {FURTHER_RELEASES}{further}",
             basis=Basis.THEOREM if certificate.method is Method.CLOSED_FORM else Basis.CERTIFICATE,
             because=because,
-            notes=notes,
+            notes=(
+                *notes,
+                f"The smallest disc has a radius of {self.intervals.radii_m.min():,.1f} m, the median one of "
+                f"{np.median(self.intervals.radii_m):,.0f} m. The smaller the disc, the nearer it comes to an address.",
+            ),
             certificate=certificate,
         )
 
@@ -196,7 +203,7 @@ class IntervalRelease(ConfinedRelease):
         )
         further = ", and other intervals narrow it down to where cells overlap"
         within = self._within(self.epsilon, because, further, self._certificate(), notes)
-        return with_fit_cost(within, self.intervals, delta)
+        return with_fit_cost(within, self.intervals, "intervals", delta)
 
     def _certificate(self) -> Certificate:
         # All discs are alike; the one that lies deepest in the region has its places in the region, too.
@@ -244,7 +251,8 @@ class PaperRelease(ConfinedRelease):
         )
         certificate = self._certificate(int(np.argmax(losses)), polygons, epsilon)
         within = self._within(epsilon, because, "", certificate, notes)
-        return with_fit_cost(replace(within, also=(self._claim(delta),)), self.intervals, delta)
+        within = replace(within, also=(self._claim(delta),))
+        return with_fit_cost(within, self.intervals, "intervals", delta)
 
     def _certificate(self, cell: int, polygons: list[FloatArray], bound: float) -> Certificate:
         """The bound, and the largest loss found between corners of the worst cell at outputs on its circle."""
@@ -306,56 +314,3 @@ def losses_by_cell(intervals: Intervals, polygons: list[FloatArray], scale: floa
         return np.minimum(2 * across, 4 * math.sqrt(2) * intervals.radii) / scale
     across = np.array([l2_diameter(polygon) for polygon in polygons])
     return 2 * intervals.radii * across / scale**2
-
-
-# What the intervals add to a card: how small they are, and what they cost the people they were fitted on.
-
-
-_LARGEST_USEFUL_DELTA = 0.01
-
-
-def with_fit_cost(release: Guarantee, intervals: Intervals, delta: float) -> Guarantee:
-    """Add to what holds given the intervals: the intervals themselves, and both together for those fitted on."""
-    statements = [intervals.guarantee(delta)]
-    if intervals.answers:
-        statements.append(_together(release, intervals, delta))
-    smallest = (
-        f"The smallest disc has a radius of {intervals.radii_m.min():,.1f} m, the median one of "
-        f"{np.median(intervals.radii_m):,.0f} m. The smaller the disc, the nearer it comes to an address."
-    )
-    return replace(
-        release,
-        title=f"{release.title}, given the intervals",
-        neighbours=f"{release.neighbours}, the intervals being given",
-        also=(*statements, *release.also),
-        # A disc is disclosed by the notion of an interval only.
-        notes=(*release.notes, *((smallest,) if release.notion is Notion.INTERVAL else ())),
-    )
-
-
-def _together(release: Guarantee, intervals: Intervals, delta: float) -> Guarantee:
-    """For somebody at another location: removed and added, which counts the second step's delta e^epsilon times."""
-    once, fit_delta = intervals.fit_cost(delta)
-    if fit_delta * (1 + math.exp(once)) > _LARGEST_USEFUL_DELTA:
-        once, fit_delta = intervals.pure_fit_cost
-    epsilon, fit_delta = 2 * once, fit_delta * (1 + math.exp(once))
-    metric = release.notion is Notion.METRIC
-    together = Guarantee(
-        title="Together, for those fitted on",
-        notion=release.notion,
-        epsilon=release.epsilon if metric else release.epsilon + epsilon,
-        offset=epsilon if metric else 0.0,
-        unit=release.unit,
-        delta=min(1.0, fit_delta + release.delta),
-        neighbours=(
-            f"{release.neighbours}{'' if metric else ' in the intervals that came out'}, that place being among those "
-            "fitted on"
-        ),
-        promise=(
-            f"the intervals depend on the people they were fitted on: for them another place costs up to "
-            f"{round_up(epsilon)} more; with intervals from public data or from places already published it does not"
-        ),
-        basis=release.basis,
-        because="the intervals' loss twice, for removing and adding, and the release's loss given the intervals",
-    )
-    return together if intervals.unit == "person" else together.counted_per_row()

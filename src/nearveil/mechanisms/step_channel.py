@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Any
+from functools import cached_property
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from nearveil.errors import UsageError
 from nearveil.kernels import inlined_kernel, kernel
-from nearveil.mechanisms.cell_steps import STEP, STEP_BITS, Reach, graph_of, in_threads, reach_of
+from nearveil.mechanisms.cell_steps import STEP, STEP_BITS, STEP_MASK, Reach, graph_of, in_threads, reach_of
 from nearveil.mechanisms.cells import (
     LARGEST_REACH,
     LARGEST_WEIGHT,
@@ -30,13 +30,11 @@ from nearveil.mechanisms.cells import (
     LEAST_WEIGHT,
     Calibration,
     Cells,
-    find_cell,
-    finder,
+    kept_by_cells,
 )
 from nearveil.privacy.guarantee import Certificate, Method
 from nearveil.types import FloatArray, IntArray, ShortIntArray, WordArray
 
-_STEP_MASK = (1 << STEP_BITS) - 1
 _UNIT_WEIGHT = 1024
 _MOST_BITS = 44
 _SUM_BITS = 62
@@ -87,8 +85,7 @@ class StepChannel:
     @cached_property
     def sums(self) -> IntArray:
         """Z of each cell, exactly."""
-        sums: IntArray = _whole_sums(self.reach, self.falls, self.weights)
-        return sums
+        return _sums(self.reach, self.falls, self.weights)
 
     @cached_property
     def bound(self) -> float:
@@ -161,8 +158,6 @@ class StepChannel:
         row, other = np.broadcast_arrays(row, other)
         # A row of the table for each of the fewer, and as many at a time as memory allows.
         at_once = max(1, _TABLE_ENTRIES // len(self.cells))
-        if len(cells) <= at_once:
-            return _steps_to(cells, self.reach, len(self.cells))[row, other]
         steps = np.empty(row.shape, dtype=np.int16)
         for start in range(0, len(cells), at_once):
             here = (row >= start) & (row < start + at_once)
@@ -191,27 +186,28 @@ class StepChannel:
         means = _sums(self.reach, falls * steps, weights) / _sums(self.reach, falls, weights)
         return float(means @ people / people.sum()) if people.any() else float(means.mean())
 
+    def draw(self, x: FloatArray, words: WordArray) -> FloatArray:
+        """Draw a cell for each place of the square, and a uniform point of it, by two 64-bit numbers for each place."""
+        found = self.cells.find(x)
+        # Tables of many cells do not fit into a processor's cache; what neighbours need of them does.
+        shift = max(0, len(self.cells).bit_length() - _ORDER_BITS)
+        order = np.argsort((found >> shift).astype(np.uint16), kind="stable")
+        drawn: FloatArray = _draw(found, order, words, self.tables)
+        return drawn
+
     @cached_property
-    def tables(self) -> tuple[Any, ...]:
+    def tables(self) -> _Tables:
         """What compiled code draws from."""
-        cells, reach = self.cells, self.reach
-        find, box, half_extent = finder(cells), cells.layout.box, np.array(cells.region.half_extent_square)
-        local = self.sums - self.falls[-1] * self.weights.sum()
-        # What is looked up together lies together.
-        sources = np.column_stack([reach.starts[:-1], local, self.sums]).astype(np.uint64)
-        answers = np.hstack([cells.corners * box - half_extent, cells.sides[:, None] * box])
-        return (
-            find.half_extent,
-            find.grid,
-            find.starts,
-            find.first,
-            sources,
+        cells, reach, least = self.cells, self.reach, self.falls[-1]
+        corners = cells.boxes()[:, :2]
+        return _Tables(
+            np.column_stack([reach.starts[:-1], self.sums - least * self.weights.sum(), self.sums]).astype(np.uint64),
             reach.entries,
-            (self.falls - self.falls[-1]).astype(np.uint64),
-            np.uint64(self.falls[-1]),
+            (self.falls - least).astype(np.uint64),
+            np.uint64(least),
             self.weights.astype(np.uint32),
             np.cumsum(self.weights).astype(np.uint64),
-            answers,
+            np.hstack([corners, cells.sides[:, None] * cells.layout.box]),
         )
 
 
@@ -222,21 +218,12 @@ def farthest_for(cells: Cells, rate: float) -> int:
 
 
 _CELLS_AT_ONCE = 4096
+_Numbers = TypeVar("_Numbers", FloatArray, IntArray)
 
 
-def _sums(reach: Reach, falls: FloatArray, weights: FloatArray) -> FloatArray:
-    """Z of each cell."""
-    out = np.empty(len(reach.starts) - 1)
-    total = float(weights.sum())
-    in_threads(
-        lambda start: _add_up(reach.starts, reach.entries, falls, weights, total, start, start + _CELLS_AT_ONCE, out),
-        range(0, len(out), _CELLS_AT_ONCE),
-    )
-    return out
-
-
-def _whole_sums(reach: Reach, falls: IntArray, weights: IntArray) -> IntArray:
-    out = np.empty(len(reach.starts) - 1, dtype=np.int64)
+def _sums(reach: Reach, falls: _Numbers, weights: _Numbers) -> _Numbers:
+    """Z of each cell; exactly, of whole numbers."""
+    out = np.empty(len(reach.starts) - 1, dtype=falls.dtype)
     total = weights.sum()
     in_threads(
         lambda start: _add_up(reach.starts, reach.entries, falls, weights, total, start, start + _CELLS_AT_ONCE, out),
@@ -261,7 +248,7 @@ def _add_up(
     for cell in range(first, min(last, len(out))):
         here = least * total
         for place in range(starts[cell], starts[cell + 1]):
-            here += (falls[entries[place] & _STEP_MASK] - least) * weights[entries[place] >> STEP_BITS]
+            here += (falls[entries[place] & STEP_MASK] - least) * weights[entries[place] >> STEP_BITS]
         out[cell] = here
 
 
@@ -286,71 +273,63 @@ def _high_product(first: np.uint64, second: np.uint64) -> np.uint64:
     return a * c + ((a * d) >> half) + ((b * c) >> half) + (middle >> half)
 
 
-_BUCKETS = 4096
+_ORDER_BITS = 12
 
 
-@kernel
-def _by_cell(
-    x: FloatArray, half_extent: FloatArray, grid: IntArray, starts: ShortIntArray, first: ShortIntArray
-) -> tuple[ShortIntArray, ShortIntArray]:
-    """Return the cell of each place, and an order in which places of neighbouring cells follow each other.
+class _Tables(NamedTuple):
+    """What compiled code draws from.
 
-    Tables of a hundred thousand cells do not fit into a processor's cache; what neighbours need of them does.
+    Attributes
+    ----------
+    sources : ndarray of shape (n, 3)
+        Of each cell, what is looked up together: where its entries of the reach begin, the part of Z beyond the least
+        fall, and Z.
+    entries : ndarray
+        As of `Reach`.
+    falls : ndarray
+        T for each distance, beyond the least.
+    least : uint64
+        The least T.
+    weights, running : ndarray
+        w of each cell, and its sum up to there.
+    answers : ndarray of shape (n, 4)
+        South-western corner, width and height of each cell in the square.
     """
-    count, width = len(x), len(starts) // _BUCKETS + 1
-    found, order = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
-    ends = np.zeros(_BUCKETS + 1, dtype=np.int64)
-    for i in range(count):
-        found[i] = find_cell(x[i, 0], x[i, 1], half_extent, grid, starts, first)
-        ends[found[i] // width + 1] += 1
-    for bucket in range(_BUCKETS):
-        ends[bucket + 1] += ends[bucket]
-    for i in range(count):
-        bucket = found[i] // width
-        order[ends[bucket]] = i
-        ends[bucket] += 1
-    return found, order
+
+    sources: WordArray
+    entries: npt.NDArray[np.uint32]
+    falls: WordArray
+    least: np.uint64
+    weights: npt.NDArray[np.uint32]
+    running: WordArray
+    answers: FloatArray
 
 
 @kernel
-def draw_places(
-    x: FloatArray,
-    words: WordArray,
-    half_extent: FloatArray,
-    grid: IntArray,
-    find_starts: ShortIntArray,
-    find_first: ShortIntArray,
-    sources: WordArray,
-    entries: ShortIntArray,
-    falls: WordArray,
-    least: np.uint64,
-    weights: ShortIntArray,
-    running: WordArray,
-    answers: FloatArray,
-) -> FloatArray:
-    """Draw a cell for each place, and a uniform point of it; ``falls`` are those beyond the least."""
-    out = np.empty((len(x), 2))
-    found, order = _by_cell(x, half_extent, grid, find_starts, find_first)
+def _draw(found: ShortIntArray, order: IntArray, words: WordArray, tables: _Tables) -> FloatArray:
+    """Draw for places whose cells are found, in an order."""
+    out = np.empty((len(found), 2))
     for i in order:
         source = found[i]
-        local = sources[source, 1]
-        chosen = _high_product(words[i, 0], sources[source, 2])
+        local = tables.sources[source, 1]
+        chosen = _high_product(words[i, 0], tables.sources[source, 2])
         if chosen < local:
             # The nearest come first and are the likeliest: few are passed before the one that was chosen.
-            place, passed = np.int64(sources[source, 0]), np.uint64(0)
+            place, passed = np.int64(tables.sources[source, 0]), np.uint64(0)
             while True:
-                cell = np.int64(entries[place] >> STEP_BITS)
-                passed += falls[entries[place] & _STEP_MASK] * np.uint64(weights[cell])
+                entry = tables.entries[place]
+                cell = np.int64(entry >> STEP_BITS)
+                passed += tables.falls[entry & STEP_MASK] * np.uint64(tables.weights[cell])
                 if chosen < passed:
                     break
                 place += 1
         else:
-            cell = np.searchsorted(running, (chosen - local) // least, side="right")
+            cell = np.searchsorted(tables.running, (chosen - local) // tables.least, side="right")
         point = words[i, 1]
         across = (np.float64(point >> np.uint64(32)) + 0.5) * 2.0**-32
         up = (np.float64(point & np.uint64(0xFFFFFFFF)) + 0.5) * 2.0**-32
-        out[i, 0] = answers[cell, 0] + across * answers[cell, 2]
-        out[i, 1] = answers[cell, 1] + up * answers[cell, 3]
+        out[i, 0] = tables.answers[cell, 0] + across * tables.answers[cell, 2]
+        out[i, 1] = tables.answers[cell, 1] + up * tables.answers[cell, 3]
     return out
 
 
@@ -362,20 +341,20 @@ _ROUNDS = 2
 _LEAST_RATE, _LARGEST_RATE = 0.02, 60.0
 
 
-@lru_cache(maxsize=8)
+@kept_by_cells(2)
 def given_channel(cells: Cells, calibration: Calibration) -> StepChannel:
     """Return the channel that was calibrated before."""
     weights = np.array(calibration.weights, dtype=np.int64)
     return StepChannel(cells, calibration.rate, calibration.farthest, weights)
 
 
-@lru_cache(maxsize=8)
-def rescaled_channel(channel: StepChannel, factor: float) -> StepChannel:
-    """Return a channel that falls ``factor`` times as slowly: to test tests with."""
-    return replace(channel, rate=channel.rate / factor)
+@kept_by_cells(2)
+def rescaled_channel(cells: Cells, channel: StepChannel, factor: float) -> StepChannel:
+    """Return a channel between cells that falls ``factor`` times as slowly: to test tests with."""
+    return replace(channel, cells=cells, rate=channel.rate / factor)
 
 
-@lru_cache(maxsize=8)
+@kept_by_cells(2)
 def channel_for_epsilon(cells: Cells, epsilon: float) -> StepChannel:
     """The fastest fall whose bound is at most epsilon, with weights that allow it to be fast."""
     plain = np.full(len(cells), _UNIT_WEIGHT, dtype=np.int64)
@@ -404,7 +383,7 @@ def _fastest(start: StepChannel, epsilon: float) -> StepChannel:
     return best
 
 
-@lru_cache(maxsize=8)
+@kept_by_cells(2)
 def channel_for_people(cells: Cells, hide_among: int) -> StepChannel:
     """The fastest fall with so many people nearer than the published place, on average over people."""
     cells.check_holds(hide_among)

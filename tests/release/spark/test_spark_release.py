@@ -25,7 +25,7 @@ from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.step_channel import channel_for_people
 from nearveil.region import Region
-from nearveil.release.card import GIVEN_INTERVALS
+from nearveil.release.card import AS_STATED
 from nearveil.release.publishing import telling_column
 from nearveil.release.spark import Protected, protect
 from nearveil.release.spark_tasks import run_on_batches
@@ -109,7 +109,7 @@ def test_everybody_is_there_once_and_elsewhere(
     assert np.mean([published[key] != true[key] for key in true]) > 0.99
     assert mechanism.resolved_region.contains(list(published.values())).all()
     assert replace(done.guarantee, notes=mechanism.guarantee.notes) == mechanism.guarantee
-    assert (GIVEN_INTERVALS in done.guarantee.notes) == isinstance(mechanism, DPRS)
+    assert (AS_STATED.format(mechanism.learns) in done.guarantee.notes) == (mechanism.learned is not None)
     assert not done.fitted_here
 
 

@@ -165,7 +165,7 @@ class Plan:
         """The card of the best mechanism, run without a seed."""
         dataset = self.people.dataset
         built = self.best.point.defence.build(dataset.region, seed=0).with_params(seed=None)
-        guarantee = built.fit(dataset.places).guarantee
+        guarantee = built.fitted_on(dataset.places).guarantee
         return guarantee.with_note(_ONE_FIT.format(built.learns)) if built.is_to_be_fitted else guarantee
 
     @property
