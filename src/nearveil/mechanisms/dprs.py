@@ -155,12 +155,7 @@ class DPRS(Mechanism):
     def fit(self, points: object, y: object = None, *, progress: Progress | None = None) -> Self:
         """Build the private intervals from users' locations; with ``intervals`` given, only check the locations.
 
-        Parameters
-        ----------
-        points : array-like of shape (n, 2)
-            True locations, one row per user: latitude, longitude.
-        progress : callable, optional
-            Called with 1 after each round.
+        ``points`` has one row per user: latitude, longitude. ``progress`` is called with 1 after each round.
         """
         if self.intervals is not None:
             return super().fit(points, y)
@@ -239,11 +234,9 @@ class DPRS(Mechanism):
     def _queries(self) -> int:
         """How many answers of private k-means a user is in: as given intervals say, or else as planned."""
         given = self.intervals
-        if given is None:
-            return self.fit_plan.queries
-        if given.method == "pic":
+        if given is not None and given.method == "pic":
             return sum(part.count for part in given.answers)
-        return QUERIES_PER_ROUND * self.rounds
+        return self.fit_plan.queries if given is None else QUERIES_PER_ROUND * self.rounds
 
     # -- what cards, audits and attackers ask ----------------------------------------------------------------
 
@@ -266,7 +259,8 @@ class DPRS(Mechanism):
     @property
     def decay_per_m(self) -> float | None:
         """That of the noise of ``metric``, before locations are moved to the discs."""
-        return self.planar_noise.decay_per_m if self.chosen_release == "metric" else None
+        release = self._release
+        return release.noise.decay_per_m if isinstance(release, MetricRelease) else None
 
     @property
     def discs_m(self) -> tuple[FloatArray, FloatArray] | None:
@@ -281,7 +275,8 @@ class DPRS(Mechanism):
         intervals, factor = self.current_intervals, self._noise_factor
         if self.chosen_release == "metric":
             noise_m = DEFAULT_NOISE_M if self.noise_m is None else self.noise_m
-            return MetricRelease(intervals, PlanarLaplace(noise_m, region=intervals.region), factor)
+            noise = PlanarLaplace(noise_m, region=intervals.region)
+            return MetricRelease(intervals, noise, noise.rescaled(factor))
         if self.chosen_release == "interval":
             return IntervalRelease(intervals, self.noise, self.chosen_epsilon, factor)
         return PaperRelease(intervals, self.noise, self.scales.release_scale * factor)
@@ -298,13 +293,6 @@ class DPRS(Mechanism):
     def remaps(self) -> bool:
         """Whether what is drawn is moved again."""
         return self.chosen_release == "metric"
-
-    @property
-    def planar_noise(self) -> PlanarLaplace:
-        """The noise of the release ``metric``, before locations are moved to the discs."""
-        if not isinstance(self._release, MetricRelease):
-            raise UsageError(f"the release {self.chosen_release} has no planar Laplace noise; metric has")
-        return self._release.scaled_noise
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density of what is drawn, per unit of the square (``metric``: per square meter)."""

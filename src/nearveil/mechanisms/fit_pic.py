@@ -58,8 +58,9 @@ def build_pic_intervals(
             watch(question, answers)
         return answers
 
-    people = float(noisy(head_count)[0]) if centres is None and population is None else population
-    number = centres_for(people or 0) if centres is None else centres
+    counts_users = centres is None and population is None
+    users = float(noisy(head_count)[0]) if counts_users else population or 0
+    number = centres_for(users) if centres is None else centres
     found = centres_in_region(region, number, randomness.generator)
     for _ in range(rounds):
         found = redraw_unusable(_means(noisy(_sums_around(found))), region, randomness.generator)
@@ -70,16 +71,10 @@ def build_pic_intervals(
         centres=found,
         radii=radii_around(found, gamma),
         method="pic",
-        answers=(LaplaceAnswers(pic_queries(rounds, centres, population), scale),),
+        answers=(LaplaceAnswers(QUERIES_PER_ROUND * rounds + counts_users, scale),),
         gamma=gamma,
         seeded=randomness.seeded,
     )
-
-
-def pic_queries(rounds: int, centres: int | None, population: int | None) -> int:
-    """Return how many noisy answers of private k-means a user is in: three a round, and a head count if needed."""
-    counts_people = centres is None and population is None
-    return QUERIES_PER_ROUND * rounds + (1 if counts_people else 0)
 
 
 def _sums_around(centres: FloatArray) -> Question:

@@ -39,20 +39,20 @@ class MetricRelease:
     """Planar Laplace noise, moved to the nearest point of the discs; all in degrees."""
 
     intervals: Intervals
+    promised: PlanarLaplace
     noise: PlanarLaplace
-    noise_factor: float = 1.0
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Draw the noisy location of every row of ``x``, before it is moved to a disc."""
-        return self.scaled_noise.draw(x, rows)
+        return self.noise.draw(x, rows)
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per square meter of the noisy location, before it is moved to a disc."""
-        return self.scaled_noise.log_density(x, t)
+        return self.noise.log_density(x, t)
 
     def density_given(self, x: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return `log_density` for all pairs."""
-        return self.scaled_noise.density_given(x)
+        return self.noise.density_given(x)
 
     def remap(self, t: FloatArray) -> FloatArray:
         """Move noisy locations to the nearest point of the union of the discs, within the region."""
@@ -63,7 +63,7 @@ class MetricRelease:
 
     def guarantee(self, delta: float, notes: tuple[str, ...]) -> Guarantee:
         """Geo-indistinguishability given the intervals, the intervals, and both together."""
-        alone = self.noise.guarantee
+        alone = self.promised.guarantee
         because = (
             "planar Laplace noise, rounded to a public grid; moving the noisy place to the nearest point of the "
             "intervals, clamping and rounding look at nothing else and cannot add to the loss; delta is what "
@@ -72,11 +72,6 @@ class MetricRelease:
         return with_fit_cost(
             replace(alone, because=because, notes=(*notes, *alone.notes)), self.intervals, "intervals", delta
         )
-
-    @property
-    def scaled_noise(self) -> PlanarLaplace:
-        """The noise as it is drawn."""
-        return self.noise.rescaled(self.noise_factor) if self.noise_factor != 1.0 else self.noise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
