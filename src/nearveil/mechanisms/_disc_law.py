@@ -104,7 +104,7 @@ def log_density(
     masses = log_masses(noise, x, scales) if masses is None else masses
     shape = np.broadcast_shapes(t.shape[:-1], x.shape[:-1])
     out = np.full(shape, -np.inf)
-    inside = np.nonzero(np.broadcast_to((t * t).sum(axis=-1) <= _EDGE, shape))
+    inside = np.broadcast_to((t * t).sum(axis=-1) <= _EDGE, shape)
     own_x, own_t = (np.broadcast_to(one, (*shape, 2))[inside] for one in (x, t))
     own_scale, own_mass = (np.broadcast_to(one, shape)[inside] for one in (scales, masses))
     out[inside] = _log_ratios(noise, own_x, own_t, own_scale) - own_mass

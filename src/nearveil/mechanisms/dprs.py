@@ -155,12 +155,7 @@ class DPRS(Mechanism):
     def fit(self, points: object, y: object = None, *, progress: Progress | None = None) -> Self:
         """Build the private intervals from users' locations; with ``intervals`` given, only check the locations.
 
-        Parameters
-        ----------
-        points : array-like of shape (n, 2)
-            True locations, one row per user: latitude, longitude.
-        progress : callable, optional
-            Called with 1 after each round.
+        ``points`` has one row per user: latitude, longitude. ``progress`` is called with 1 after each round.
         """
         if self.intervals is not None:
             return super().fit(points, y)
@@ -186,15 +181,18 @@ class DPRS(Mechanism):
 
     @property
     def learned(self) -> Intervals | None:
-        """The intervals in use; None before `fit`."""
-        return None if super().learned is None else self.current_intervals
+        """The intervals in use, given or fitted, without those that are too small; None before `fit`."""
+        found: Intervals | None = getattr(self, "intervals_", None) if self.intervals is None else self.intervals
+        if found is None or self.least_radius_m is None:
+            return found
+        return without_small_intervals(found, self.least_radius_m)
 
     @property
     def fit_budget(self) -> float:
         """What `fit` spends, as in `FitPlan.budget`."""
         if self.chosen_release == "paper":
             return self.scales.fit_scale if self.fit_plan.method == "pic" else self.chosen_epsilon / 2
-        return self.fit_plan.budget(self.chosen_fit_epsilon, self.delta)
+        return self.fit_plan.budget(self.chosen_epsilon if self.fit_epsilon is None else self.fit_epsilon, self.delta)
 
     @property
     def chosen_release(self) -> ReleaseName:
@@ -209,17 +207,12 @@ class DPRS(Mechanism):
         return 1.0 if self.epsilon is None else self.epsilon
 
     @property
-    def chosen_fit_epsilon(self) -> float:
-        """What fitting is to cost: as given, or else as much as the release of ``interval``."""
-        return self.chosen_epsilon if self.fit_epsilon is None else self.fit_epsilon
-
-    @property
     def current_intervals(self) -> Intervals:
-        """The intervals in use: those given, or else those fitted, without those that are too small."""
-        intervals: Intervals | None = getattr(self, "intervals_", None) if self.intervals is None else self.intervals
-        if intervals is None:
+        """The intervals in use; an error before `fit`."""
+        found = self.learned
+        if found is None:
             raise UsageError("fit the intervals first, or give intervals made before")
-        return intervals if self.least_radius_m is None else without_small_intervals(intervals, self.least_radius_m)
+        return found
 
     @property
     def cost_follows_fit(self) -> bool:
@@ -241,11 +234,9 @@ class DPRS(Mechanism):
     def _queries(self) -> int:
         """How many answers of private k-means a user is in: as given intervals say, or else as planned."""
         given = self.intervals
-        if given is None:
-            return self.fit_plan.queries
-        if given.method == "pic":
+        if given is not None and given.method == "pic":
             return sum(part.count for part in given.answers)
-        return QUERIES_PER_ROUND * self.rounds
+        return self.fit_plan.queries if given is None else QUERIES_PER_ROUND * self.rounds
 
     # -- what cards, audits and attackers ask ----------------------------------------------------------------
 
@@ -268,7 +259,8 @@ class DPRS(Mechanism):
     @property
     def decay_per_m(self) -> float | None:
         """That of the noise of ``metric``, before locations are moved to the discs."""
-        return self.planar_noise.decay_per_m if self.chosen_release == "metric" else None
+        release = self._release
+        return release.noise.decay_per_m if isinstance(release, MetricRelease) else None
 
     @property
     def discs_m(self) -> tuple[FloatArray, FloatArray] | None:
@@ -283,7 +275,8 @@ class DPRS(Mechanism):
         intervals, factor = self.current_intervals, self._noise_factor
         if self.chosen_release == "metric":
             noise_m = DEFAULT_NOISE_M if self.noise_m is None else self.noise_m
-            return MetricRelease(intervals, PlanarLaplace(noise_m, region=intervals.region), factor)
+            noise = PlanarLaplace(noise_m, region=intervals.region)
+            return MetricRelease(intervals, noise, noise.rescaled(factor))
         if self.chosen_release == "interval":
             return IntervalRelease(intervals, self.noise, self.chosen_epsilon, factor)
         return PaperRelease(intervals, self.noise, self.scales.release_scale * factor)
@@ -300,13 +293,6 @@ class DPRS(Mechanism):
     def remaps(self) -> bool:
         """Whether what is drawn is moved again."""
         return self.chosen_release == "metric"
-
-    @property
-    def planar_noise(self) -> PlanarLaplace:
-        """The noise of the release ``metric``, before locations are moved to the discs."""
-        if not isinstance(self._release, MetricRelease):
-            raise UsageError(f"the release {self.chosen_release} has no planar Laplace noise; metric has")
-        return self._release.scaled_noise
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density of what is drawn, per unit of the square (``metric``: per square meter)."""
@@ -329,14 +315,14 @@ class DPRS(Mechanism):
         return other
 
     def to_spec_params(self) -> dict[str, Any]:
-        """Return the parameters that another copy needs, with the intervals in use as given."""
+        """Return the parameters of a copy with the same law: intervals that were fitted count as given."""
         used = {"release": self.chosen_release, "intervals": self.current_intervals, "least_radius_m": None}
         return super().to_spec_params() | used
-
-    def _prepare(self) -> None:
-        _ = self._release
 
     @classmethod
     def from_spec_params(cls, params: dict[str, Any]) -> Self:
         """Return the copy."""
         return cls(**{**params, "intervals": intervals_from_document(params["intervals"])})
+
+    def _prepare(self) -> None:
+        _ = self._release

@@ -127,22 +127,10 @@ def build_grid_intervals(
 ) -> Intervals:
     """Build private intervals from one noisy histogram over a public grid.
 
-    Parameters
-    ----------
-    points : array-like or ExactAnswers
-        One row per user: latitude, longitude. Or an object that answers for all of them.
-    region : Region
-        Public; everybody must be inside.
-    epsilon : float
-        What the fit costs each user, added or removed.
-    centres, gamma, population
-        As of `nearveil.DPRS`. Without ``population`` a twentieth of the budget buys a noisy count.
-    rng : optional
-        Secure randomness unless a seed or generator is given.
-    progress : callable, optional
-        Called with 1 after each round of k-means.
-    watch : callable, optional
-        Called with each question and its noisy answers.
+    ``points`` has one row per user, latitude and longitude, all in the public ``region``; or it answers for all of them
+    (`ExactAnswers`). ``epsilon`` is what the fit costs each user, added or removed. The others are those of
+    `nearveil.DPRS`; without ``population`` a twentieth of the budget buys a noisy count. ``progress`` is called with 1
+    after each round of k-means, and ``watch`` with each question and the noisy answers to it.
     """
     check_positive(epsilon, "epsilon")
     asked = answers_for_fit(points, region, centres, gamma)
@@ -159,7 +147,6 @@ def build_grid_intervals(
         answers=grid.answers,
         gamma=gamma,
         seeded=randomness.seeded,
-        sized_by_people=centres is None,
     )
 
 

@@ -42,22 +42,10 @@ def build_pic_intervals(
     Each round assigns users to their nearest center and moves every center, of empty clusters too, to noisy sum / noisy
     count. One user, added or removed, changes one cluster: each coordinate sum by at most 1, the count by 1.
 
-    Parameters
-    ----------
-    points : array-like or ExactAnswers
-        One row per user: latitude, longitude. Or an object that answers for all of them.
-    region : Region
-        Public; everybody must be inside.
-    scale : float
-        The paper's λ_c: Laplace scale of every answer, in units of the square.
-    centres, rounds, gamma, population
-        As of `nearveil.DPRS`. Without ``centres`` and ``population`` one more noisy answer is asked for, a head count.
-    rng : optional
-        Secure randomness unless a seed or generator is given.
-    progress : callable, optional
-        Called with 1 after each round.
-    watch : callable, optional
-        Called with each round's question and noisy answers.
+    ``points`` has one row per user, latitude and longitude, all in the public ``region``; or it answers for all of them
+    (`ExactAnswers`). ``scale`` is the paper's λ_c, the Laplace scale of every answer in units of the square. The others
+    are those of `nearveil.DPRS`; without ``centres`` and ``population`` one more noisy answer is asked for, a head
+    count. ``progress`` is called with 1 after each round, and ``watch`` with each question and the noisy answers to it.
     """
     check_positive(scale, "scale")
     check_count(rounds, "rounds", least=1, most=1000)
@@ -70,8 +58,9 @@ def build_pic_intervals(
             watch(question, answers)
         return answers
 
-    people = float(noisy(head_count)[0]) if centres is None and population is None else population
-    number = centres_for(people or 0) if centres is None else centres
+    counts_users = centres is None and population is None
+    users = float(noisy(head_count)[0]) if counts_users else population or 0
+    number = centres_for(users) if centres is None else centres
     found = centres_in_region(region, number, randomness.generator)
     for _ in range(rounds):
         found = redraw_unusable(_means(noisy(_sums_around(found))), region, randomness.generator)
@@ -82,17 +71,10 @@ def build_pic_intervals(
         centres=found,
         radii=radii_around(found, gamma),
         method="pic",
-        answers=(LaplaceAnswers(pic_queries(rounds, centres, population), scale),),
+        answers=(LaplaceAnswers(QUERIES_PER_ROUND * rounds + counts_users, scale),),
         gamma=gamma,
         seeded=randomness.seeded,
-        sized_by_people=centres is None,
     )
-
-
-def pic_queries(rounds: int, centres: int | None, population: int | None) -> int:
-    """Return how many noisy answers of private k-means a user is in: three a round, and a head count if needed."""
-    counts_people = centres is None and population is None
-    return QUERIES_PER_ROUND * rounds + (1 if counts_people else 0)
 
 
 def _sums_around(centres: FloatArray) -> Question:
@@ -186,20 +168,15 @@ def answers_for_fit(points: object, region: Region, centres: int | None, gamma: 
         check_count(centres, "centres", least=2, most=MOST_CENTRES)
     check_gamma(gamma)
     asked = as_answers(points, region)
+    problem = None
     if len(asked) < 2:
-        raise DataError(
-            "intervals are learned from two people or more; fit them on others, or use planar-laplace, which needs none"
-        )
-    if centres is not None and len(asked) < centres:
-        raise DataError(
-            f"there are {len(asked):,} rows, fewer than the {centres:,} intervals asked for; "
-            "ask for fewer or leave centres= out, fit on more people, or use planar-laplace, which needs none"
-        )
-    if asked.all_in_one_place:
-        raise DataError(
-            "all rows hold the same location, so there is nothing to learn intervals from; "
-            "check the coordinate columns, or fit the intervals on other people"
-        )
+        problem = "intervals are learned from two people or more"
+    elif centres is not None and len(asked) < centres:
+        problem = f"there are {len(asked):,} rows, fewer than the {centres:,} intervals asked for (centres=)"
+    elif asked.all_in_one_place:
+        problem = "all rows hold the same location, so there is nothing to learn intervals from"
+    if problem is not None:
+        raise DataError(f"{problem}; fit on other people, or use planar-laplace, which learns nothing")
     return asked
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.mechanisms.fit_grid import ROUNDS as GRID_ROUNDS
 from nearveil.mechanisms.fit_grid import build_grid_intervals
-from nearveil.mechanisms.fit_pic import MOST_CENTRES, Watch, build_pic_intervals, centres_in_region, pic_queries
+from nearveil.mechanisms.fit_pic import MOST_CENTRES, Watch, build_pic_intervals, centres_in_region
 from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals, check_gamma, radii_around
-from nearveil.privacy.accounting import fit_scale_for
+from nearveil.privacy.accounting import QUERIES_PER_ROUND, fit_scale_for
 from nearveil.privacy.guarantee import check_count, check_delta, check_epsilon
 from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
@@ -56,8 +56,8 @@ class FitPlan:
 
     @property
     def queries(self) -> int:
-        """How many noisy answers of private k-means a user is in."""
-        return pic_queries(self.rounds, self.centres, self.population)
+        """How many noisy answers of private k-means a user is in: three a round, and a head count if needed."""
+        return QUERIES_PER_ROUND * self.rounds + (self.centres is None and self.population is None)
 
     def budget(self, epsilon: float, delta: float) -> float:
         """Return what `build_intervals` takes so that the fit alone costs epsilon at delta.

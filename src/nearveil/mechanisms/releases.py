@@ -39,20 +39,20 @@ class MetricRelease:
     """Planar Laplace noise, moved to the nearest point of the discs; all in degrees."""
 
     intervals: Intervals
+    promised: PlanarLaplace
     noise: PlanarLaplace
-    noise_factor: float = 1.0
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Draw the noisy location of every row of ``x``, before it is moved to a disc."""
-        return self.scaled_noise.draw(x, rows)
+        return self.noise.draw(x, rows)
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per square meter of the noisy location, before it is moved to a disc."""
-        return self.scaled_noise.log_density(x, t)
+        return self.noise.log_density(x, t)
 
     def density_given(self, x: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return `log_density` for all pairs."""
-        return self.scaled_noise.density_given(x)
+        return self.noise.density_given(x)
 
     def remap(self, t: FloatArray) -> FloatArray:
         """Move noisy locations to the nearest point of the union of the discs, within the region."""
@@ -63,7 +63,7 @@ class MetricRelease:
 
     def guarantee(self, delta: float, notes: tuple[str, ...]) -> Guarantee:
         """Geo-indistinguishability given the intervals, the intervals, and both together."""
-        alone = self.noise.guarantee
+        alone = self.promised.guarantee
         because = (
             "planar Laplace noise, rounded to a public grid; moving the noisy place to the nearest point of the "
             "intervals, clamping and rounding look at nothing else and cannot add to the loss; delta is what "
@@ -72,11 +72,6 @@ class MetricRelease:
         return with_fit_cost(
             replace(alone, because=because, notes=(*notes, *alone.notes)), self.intervals, "intervals", delta
         )
-
-    @property
-    def scaled_noise(self) -> PlanarLaplace:
-        """The noise as it is drawn."""
-        return self.noise.rescaled(self.noise_factor) if self.noise_factor != 1.0 else self.noise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +129,6 @@ class ConfinedRelease(ABC):
         self, epsilon: float, because: str, further: str, certificate: Certificate, notes: tuple[str, ...]
     ) -> Guarantee:
         """The statement for two locations of one interval."""
-        closed_form = certificate.method is Method.CLOSED_FORM
         return Guarantee(
             title="Within one interval",
             notion=Notion.INTERVAL,
@@ -145,7 +139,7 @@ class ConfinedRelease(ABC):
             neighbours="two places that one published place may stand for and that have the same nearest centre",
             promise="within an interval places look alike up to epsilon",
             not_covered=f"{_BETWEEN}; {FURTHER_RELEASES}{further}",
-            basis=Basis.THEOREM if closed_form else Basis.CERTIFICATE,
+            basis=Basis.THEOREM if certificate.method is Method.CLOSED_FORM else Basis.CERTIFICATE,
             because=because,
             notes=(
                 *notes,
@@ -177,14 +171,13 @@ class IntervalRelease(ConfinedRelease):
     noise_factor: float = 1.0
 
     @property
-    def loss(self) -> DiscLoss:
-        """The noise on the unit disc, and its verified loss."""
+    def _loss(self) -> DiscLoss:
         return calibrated_disc_loss(self.epsilon, self.noise)
 
     @property
     def scales(self) -> FloatArray:
         """In proportion to the radii."""
-        return self.loss.scale * self.noise_factor * self.intervals.radii
+        return self._loss.scale * self.noise_factor * self.intervals.radii
 
     def start(self, x: FloatArray, centre: FloatArray, radius: FloatArray) -> FloatArray:
         """Return the nearest point of the disc."""
@@ -201,29 +194,31 @@ class IntervalRelease(ConfinedRelease):
             "noise confined to a disc and scaled to it loses 2 R²/σ² at most between places of the disc"
             if self.noise == "gaussian"
             else "noise confined to a disc and scaled to it: the largest loss between places of the disc, bounded "
-            f"on a mesh of angles, is {self.loss.bound:.6g} at most, and at least {self.loss.attained:.6g}"
+            f"on a mesh of angles, is {self._loss.bound:.6g} at most, and at least {self._loss.attained:.6g}"
         )
         further = ", and other intervals narrow it down to where cells overlap"
         within = self._within(self.epsilon, because, further, self._certificate(), notes)
         return with_fit_cost(within, self.intervals, "intervals", delta)
 
     def _certificate(self) -> Certificate:
-        loss = self.loss
         # All discs are alike; the one that lies deepest in the region has its places in the region, too.
         edge = np.array(self.intervals.region.half_extent_square) - np.abs(self.intervals.centres)
         disc = int(np.argmax(edge.min(axis=1) - self.intervals.radii))
         centre, reach = self.intervals.centres[disc], self.intervals.radii[disc] * math.sqrt(0.5)
-        first, second = centre + reach, centre - reach
         return Certificate(
-            bound=loss.bound,
-            attained=loss.attained,
-            first=(float(first[0]), float(first[1])),
-            second=(float(second[0]), float(second[1])),
-            output=(float(first[0]), float(first[1])),
+            bound=self._loss.bound,
+            attained=self._loss.attained,
+            first=_pair(centre + reach),
+            second=_pair(centre - reach),
+            output=_pair(centre + reach),
             frame="square",
             method=Method.MESH if self.noise == "laplace" else Method.CLOSED_FORM,
             how=_HOW[self.noise],
         )
+
+
+def _pair(point: FloatArray) -> tuple[float, float]:
+    return float(point[0]), float(point[1])
 
 
 _CIRCLE = 720
@@ -251,9 +246,8 @@ class PaperRelease(ConfinedRelease):
         )
         certificate = self._certificate(int(np.argmax(losses)), polygons, epsilon)
         within = self._within(epsilon, because, "", certificate, notes)
-        return with_fit_cost(
-            replace(within, also=(self._claim(self.intervals, delta),)), self.intervals, "intervals", delta
-        )
+        within = replace(within, also=(self._claim(delta),))
+        return with_fit_cost(within, self.intervals, "intervals", delta)
 
     def _certificate(self, cell: int, polygons: list[FloatArray], bound: float) -> Certificate:
         """The bound, and the largest loss found between corners of the worst cell at outputs on its circle."""
@@ -265,13 +259,12 @@ class PaperRelease(ConfinedRelease):
         logs = self.log_density(corners[:, None], outputs[None])
         output = int(np.argmax(np.ptp(logs, axis=0)))
         first, second = int(np.argmax(logs[:, output])), int(np.argmin(logs[:, output]))
-        places = [(float(east), float(north)) for east, north in (corners[first], corners[second], outputs[output])]
         return Certificate(
             bound=bound,
             attained=min(float(np.ptp(logs[:, output])), bound),
-            first=places[0],
-            second=places[1],
-            output=places[2],
+            first=_pair(corners[first]),
+            second=_pair(corners[second]),
+            output=_pair(outputs[output]),
             frame="square",
             method=Method.CLOSED_FORM,
             how=(
@@ -280,30 +273,27 @@ class PaperRelease(ConfinedRelease):
             ),
         )
 
-    def _claim(self, intervals: Intervals, delta: float) -> Guarantee:
+    def _claim(self, delta: float) -> Guarantee:
+        """The epsilon of the paper's accounting: Rényi, or plain composition where that is less."""
+        answers = self.intervals.answers
+        renyi = paper_epsilon(answers, release_scale=self.scale, delta=delta, noise=self.noise)
+        where, further = "where no other disc reaches cannot come from a place of another", ""
+        if self.intervals.gamma <= 0.5:
+            where, further = "in one disc cannot come from a place outside that", ", for any delta below 1"
         return Guarantee(
             title="The paper's claim",
             notion=Notion.CENTRAL,
-            epsilon=claimed_epsilon(intervals, self.scale, self.noise, delta),
+            epsilon=min(renyi, pure_fit_epsilon(answers) + pure_release_epsilon(self.scale, self.noise)),
             unit="per person",
             delta=delta,
             neighbours="data sets that differ in one person (Theorem 3)",
             promise="would make any two places of a person look alike; it does not",
             basis=Basis.REFUTED_CLAIM,
             because=(
-                "a place is moved within the disc of its nearest centre, so an output in one disc cannot come from a "
-                "place outside that cell: between cells no epsilon holds, for any delta below 1"
-                if intervals.gamma <= 0.5
-                else "a place is moved within the disc of its nearest centre, so an output where no other disc reaches "
-                "cannot come from a place of another cell: between cells no epsilon holds"
+                f"a place is moved within the disc of its nearest centre, so an output {where} cell: between cells no "
+                f"epsilon holds{further}"
             ),
         )
-
-
-def claimed_epsilon(intervals: Intervals, scale: float, noise: Noise, delta: float) -> float:
-    """Return the epsilon the paper's accounting gives: Rényi, or plain composition where that is less."""
-    renyi = paper_epsilon(intervals.answers, release_scale=scale, delta=delta, noise=noise)
-    return min(renyi, pure_fit_epsilon(intervals.answers) + pure_release_epsilon(scale, noise))
 
 
 def losses_by_cell(intervals: Intervals, polygons: list[FloatArray], scale: float, noise: Noise) -> FloatArray:
