@@ -46,15 +46,7 @@ _TABLE_ENTRIES = 1 << 26
 
 @dataclass(frozen=True, eq=False)
 class StepChannel:
-    """From cell c to cell z with probability w(z) T(D(c, z)) / Z(c), in whole numbers.
-
-    Attributes
-    ----------
-    cells : Cells
-        The cells.
-    rate, farthest, weights
-        As of `Calibration`.
-    """
+    """From cell c to cell z with probability w(z) T(D(c, z)) / Z(c), in whole numbers; numbers as of `Calibration`."""
 
     cells: Cells
     rate: float
@@ -167,24 +159,18 @@ class StepChannel:
 
     def people_within(self, steps: float) -> float:
         """About how many people the cells within so many steps of somebody held, on average over people."""
-        people = self.cells.people
-        if not people.any():
-            return 0.0
-        near = (np.arange(self.reach.most + 1) <= steps * STEP).astype(np.float64)
+        people, near = self.cells.people, (np.arange(self.reach.most + 1) <= steps * STEP).astype(np.float64)
         # The last stands for everything beyond.
         near[-1] = 0.0
-        return float(_sums(self.reach, near, people) @ people / people.sum())
+        return float(_sums(self.reach, near, people) @ people / max(people.sum(), 1e-9))
 
     @cached_property
     def mean_steps(self) -> float:
         """How many steps away a cell is published, on average over people; what lies beyond M counts as M."""
-        people = self.cells.people
-        falls = self.falls.astype(np.float64)
-        steps = np.arange(self.reach.most + 1) / STEP
-        weights = self.weights.astype(np.float64)
-        # The last entry of each table stands for everything beyond.
+        people, falls, weights = self.cells.people, self.falls.astype(np.float64), self.weights.astype(np.float64)
+        steps = np.arange(len(falls)) / STEP
         means = _sums(self.reach, falls * steps, weights) / _sums(self.reach, falls, weights)
-        return float(means @ people / people.sum()) if people.any() else float(means.mean())
+        return float(np.average(means, weights=people if people.any() else None))
 
     def draw(self, x: FloatArray, words: WordArray) -> FloatArray:
         """Draw a cell for each place of the square, and a uniform point of it, by two 64-bit numbers for each place."""
@@ -222,33 +208,20 @@ _Numbers = TypeVar("_Numbers", FloatArray, IntArray)
 
 
 def _sums(reach: Reach, falls: _Numbers, weights: _Numbers) -> _Numbers:
-    """Z of each cell; exactly, of whole numbers."""
-    out = np.empty(len(reach.starts) - 1, dtype=falls.dtype)
-    total = weights.sum()
-    in_threads(
-        lambda start: _add_up(reach.starts, reach.entries, falls, weights, total, start, start + _CELLS_AT_ONCE, out),
-        range(0, len(out), _CELLS_AT_ONCE),
-    )
+    """Z of each cell; exactly, of whole numbers. The last of the falls stands for everything beyond."""
+    out, total = np.empty(len(reach.starts) - 1, dtype=falls.dtype), weights.sum()
+    in_threads(lambda start: _add_up(reach, falls, weights, total, start, out), range(0, len(out), _CELLS_AT_ONCE))
     return out
 
 
 @kernel
-def _add_up(
-    starts: IntArray,
-    entries: ShortIntArray,
-    falls: FloatArray,
-    weights: FloatArray,
-    total: float,
-    first: int,
-    last: int,
-    out: FloatArray,
-) -> None:
+def _add_up(reach: Reach, falls: FloatArray, weights: FloatArray, total: float, first: int, out: FloatArray) -> None:
     """What is in reach beyond the least fall, and the least fall of everything."""
     least = falls[-1]
-    for cell in range(first, min(last, len(out))):
+    for cell in range(first, min(first + _CELLS_AT_ONCE, len(out))):
         here = least * total
-        for place in range(starts[cell], starts[cell + 1]):
-            here += (falls[entries[place] & STEP_MASK] - least) * weights[entries[place] >> STEP_BITS]
+        for entry in reach.entries[reach.starts[cell] : reach.starts[cell + 1]]:
+            here += (falls[entry & STEP_MASK] - least) * weights[entry >> STEP_BITS]
         out[cell] = here
 
 
@@ -277,32 +250,19 @@ _ORDER_BITS = 12
 
 
 class _Tables(NamedTuple):
-    """What compiled code draws from.
-
-    Attributes
-    ----------
-    sources : ndarray of shape (n, 3)
-        Of each cell, what is looked up together: where its entries of the reach begin, the part of Z beyond the least
-        fall, and Z.
-    entries : ndarray
-        As of `Reach`.
-    falls : ndarray
-        T for each distance, beyond the least.
-    least : uint64
-        The least T.
-    weights, running : ndarray
-        w of each cell, and its sum up to there.
-    answers : ndarray of shape (n, 4)
-        South-western corner, width and height of each cell in the square.
-    """
+    """What compiled code draws from."""
 
     sources: WordArray
+    """Of each cell: where its entries of the reach begin, the part of Z beyond the least fall, and Z."""
     entries: npt.NDArray[np.uint32]
     falls: WordArray
+    """T for each distance, beyond the least."""
     least: np.uint64
     weights: npt.NDArray[np.uint32]
     running: WordArray
+    """Sums of the weights up to each cell."""
     answers: FloatArray
+    """South-western corner, width and height of each cell in the square."""
 
 
 @kernel
@@ -357,8 +317,8 @@ def rescaled_channel(cells: Cells, channel: StepChannel, factor: float) -> StepC
 @kept_by_cells(2)
 def channel_for_epsilon(cells: Cells, epsilon: float) -> StepChannel:
     """The fastest fall whose bound is at most epsilon, with weights that allow it to be fast."""
-    plain = np.full(len(cells), _UNIT_WEIGHT, dtype=np.int64)
-    best = _fastest(StepChannel(cells, epsilon, farthest_for(cells, _RATE_SHARE * epsilon), plain), epsilon)
+    weights = np.full(len(cells), _UNIT_WEIGHT, dtype=np.int64)
+    best = _fastest(StepChannel(cells, epsilon, farthest_for(cells, _RATE_SHARE * epsilon), weights), epsilon)
     for _ in range(_ROUNDS):
         tried = _fastest(replace(best, weights=balanced_weights(best)), epsilon)
         if tried.rate <= best.rate:
@@ -370,13 +330,12 @@ def channel_for_epsilon(cells: Cells, epsilon: float) -> StepChannel:
 def _fastest(start: StepChannel, epsilon: float) -> StepChannel:
     low, high, best = 0.0, min(epsilon, _LARGEST_RATE), None
     for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        channel = replace(start, rate=middle)
-        if channel.bound <= epsilon:
-            low, best = middle, channel
-        else:
-            high = middle
-        if best is not None and epsilon - best.bound < 1e-9:
+        channel = replace(start, rate=(low + high) / 2)
+        if channel.bound > epsilon:
+            high = channel.rate
+            continue
+        low, best = channel.rate, channel
+        if epsilon - best.bound < 1e-9:
             break
     if best is None:
         raise UsageError("no cells can be drawn at so small an epsilon per step; ask for a larger one")
