@@ -148,13 +148,17 @@ class StepChannel:
             key=lambda ends: len(ends[0][0]),
         )
         row, other = np.broadcast_arrays(row, other)
-        # A row of the table for each of the fewer, and as many at a time as memory allows.
+        # A row of a table for each of the fewer, and as many at a time as memory allows.
         at_once = max(1, _TABLE_ENTRIES // len(self.cells))
         steps = np.empty(row.shape, dtype=np.int16)
         for start in range(0, len(cells), at_once):
+            part = cells[start : start + at_once]
+            table = np.full((len(part), len(self.cells)), self.reach.most, dtype=np.int16)
+            for number, cell in enumerate(part):
+                near, away = self.reach.of(cell)
+                table[number, near] = away
             here = (row >= start) & (row < start + at_once)
-            part = _steps_to(cells[start : start + at_once], self.reach, len(self.cells))
-            steps[here] = part[row[here] - start, other[here]]
+            steps[here] = table[row[here] - start, other[here]]
         return steps
 
     def people_within(self, steps: float) -> float:
@@ -223,15 +227,6 @@ def _add_up(reach: Reach, falls: FloatArray, weights: FloatArray, total: float, 
         for entry in reach.entries[reach.starts[cell] : reach.starts[cell + 1]]:
             here += (falls[entry & STEP_MASK] - least) * weights[entry >> STEP_BITS]
         out[cell] = here
-
-
-def _steps_to(asked: IntArray, reach: Reach, count: int) -> npt.NDArray[np.int16]:
-    """Steps from every cell to each of some, at most M; ways are as long in both directions."""
-    steps = np.full((len(asked), count), reach.most, dtype=np.int16)
-    for row, cell in enumerate(asked):
-        near, away = reach.of(cell)
-        steps[row, near] = away
-    return steps
 
 
 # Drawing: one 64-bit number chooses the cell, another a point of it.
@@ -370,77 +365,67 @@ def calibrated(cells: Cells) -> Cells:
     return replace(cells, calibration=channel_for_people(cells, cells.hide_among).calibration)
 
 
-def _rate_for_people(start: StepChannel, hide_among: int) -> StepChannel:
-    nearer = _NearerPeople(start.cells, start.reach)
-    low, high = _LEAST_RATE, _LARGEST_RATE
-    for _ in range(_BISECTIONS):
-        rate = math.sqrt(low * high)
-        low, high = (rate, high) if nearer(rate, start.weights) > hide_among else (low, rate)
-    return replace(start, rate=high)
-
-
 _SAMPLED_CELLS = 1000
 
 
-class _NearerPeople:
-    """How many people are nearer to the true place than the published one, on average over people, by cells."""
-
-    def __init__(self, cells: Cells, reach: Reach) -> None:
-        people = cells.people / cells.people.sum()
-        # Cells at even shares of the people, so that each counts alike.
-        shares = (np.arange(min(_SAMPLED_CELLS, len(cells))) + 0.5) / min(_SAMPLED_CELLS, len(cells))
-        sampled = np.minimum(np.searchsorted(np.cumsum(people), shares), len(cells) - 1)
-        centres = cells.centres * cells.region.metres_per_unit
-        rows = []
-        for cell in sampled:
-            near, steps = reach.of(cell)
-            away = np.hypot(*(centres[near] - centres[cell]).T)
-            order = np.argsort(away, kind="stable")
-            held = cells.people[near][order]
-            # Half of the people of a cell are nearer than a place in it.
-            rows.append((steps[order], near[order], np.cumsum(held) - held / 2))
-        self._steps, self._near, self._nearer = (np.concatenate(part) for part in zip(*rows, strict=True))
-        self._starts = np.cumsum([0, *(len(row[0]) for row in rows[:-1])])
-        self._most = reach.most
-
-    def __call__(self, rate: float, weights: IntArray) -> float:
-        falls = np.exp(-rate / STEP * np.arange(self._most + 1))
+def _rate_for_people(start: StepChannel, hide_among: int) -> StepChannel:
+    """The fastest fall with so many people nearer to the true place than the published one, on average over people."""
+    cells, reach = start.cells, start.reach
+    # Cells at even shares of the people, so that each counts alike.
+    shares = (np.arange(min(_SAMPLED_CELLS, len(cells))) + 0.5) / min(_SAMPLED_CELLS, len(cells))
+    sampled = np.minimum(np.searchsorted(np.cumsum(cells.people) / cells.people.sum(), shares), len(cells) - 1)
+    centres, rows = cells.centres * cells.region.metres_per_unit, []
+    for cell in sampled:
+        near, steps = reach.of(cell)
+        order = np.argsort(np.hypot(*(centres[near] - centres[cell]).T), kind="stable")
+        held = cells.people[near][order]
+        # Half of the people of a cell are nearer than a place in it.
+        rows.append((steps[order], start.weights[near][order], np.cumsum(held) - held / 2))
+    away, weights, nearer = (np.concatenate(part) for part in zip(*rows, strict=True))
+    starts = np.cumsum([0, *(len(row[0]) for row in rows[:-1])])
+    low, high = _LEAST_RATE, _LARGEST_RATE
+    for _ in range(_BISECTIONS):
+        rate = math.sqrt(low * high)
+        falls = np.exp(-rate / STEP * np.arange(reach.most + 1))
         # The few places that are published just anywhere are left out: they would count half of everybody.
-        local = (falls - falls[-1])[self._steps] * weights[self._near]
-        sums, counted = (np.add.reduceat(part, self._starts) for part in (local, local * self._nearer))
-        return float(np.mean(counted / sums))
+        local = (falls - falls[-1])[away] * weights
+        sums, counted = (np.add.reduceat(part, starts) for part in (local, local * nearer))
+        low, high = (rate, high) if np.mean(counted / sums) > hide_among else (low, rate)
+    return replace(start, rate=high)
 
 
-_BALANCING_STEPS = 60
-_BALANCING_PACE = 0.1
-_SHARPNESS = (5.0, 40.0)
+_SHARPNESS = (20.0, 80.0)
+_BALANCING_STEPS = 40
 
 
 def balanced_weights(channel: StepChannel) -> IntArray:
     """Return weights that make the largest |Δ log Z| / l over all edges small, at the channel's rate.
 
-    The largest is replaced by a smooth maximum, which is sharpened as it gets smaller (Adam's steps).
+    The largest is replaced by a smooth maximum, which is then sharpened.
     """
+    from scipy.optimize import minimize  # noqa: PLC0415 - slow to load
+
     cells, reach = channel.cells, channel.reach
     first, second, length = graph_of(cells).edges
     per_step = STEP / length
     falls = np.exp(-channel.rate / STEP * np.arange(reach.most + 1))
-    logs, momentum, spread = np.zeros((3, len(cells)))
-    best, best_logs = math.inf, logs
-    for turn in range(1, _BALANCING_STEPS + 1):
+
+    def smooth_maximum(logs: FloatArray, sharpness: float) -> tuple[float, FloatArray]:
+        """Return it and its slopes in the logarithms of the weights."""
         weights = np.exp(logs)
         sums = _sums(reach, falls, weights)
         slopes = (np.log(sums[first]) - np.log(sums[second])) * per_step
         steepest = float(np.abs(slopes).max())
-        if steepest < best:
-            best, best_logs = steepest, logs
-        sharpness = _SHARPNESS[0] * (_SHARPNESS[1] / _SHARPNESS[0]) ** (turn / _BALANCING_STEPS)
         shares = np.exp(sharpness * (np.abs(slopes) - steepest))
         pull = shares / shares.sum() * np.sign(slopes) * per_step
         by_sum = (np.bincount(first, pull, len(cells)) - np.bincount(second, pull, len(cells))) / sums
         # Steps are as many in both directions, so that the same sums give the slopes in the weights.
-        slope = weights * _sums(reach, falls, by_sum)
-        momentum = 0.9 * momentum + 0.1 * slope
-        spread = 0.99 * spread + 0.01 * slope**2
-        logs = logs - _BALANCING_PACE * (momentum / (1 - 0.9**turn)) / (np.sqrt(spread / (1 - 0.99**turn)) + 1e-12)
-    return np.clip(np.rint(_UNIT_WEIGHT * np.exp(best_logs)), LEAST_WEIGHT, LARGEST_WEIGHT).astype(np.int64)
+        return steepest + math.log(shares.sum()) / sharpness, weights * _sums(reach, falls, by_sum)
+
+    logs = np.zeros(len(cells))
+    for sharpness in _SHARPNESS:
+        found = minimize(
+            smooth_maximum, logs, sharpness, method="L-BFGS-B", jac=True, options={"maxfun": _BALANCING_STEPS}
+        )
+        logs = found.x
+    return np.clip(np.rint(_UNIT_WEIGHT * np.exp(logs)), LEAST_WEIGHT, LARGEST_WEIGHT).astype(np.int64)
