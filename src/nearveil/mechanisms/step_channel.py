@@ -394,38 +394,36 @@ def _rate_for_people(start: StepChannel, hide_among: int) -> StepChannel:
     return replace(start, rate=high)
 
 
-_SHARPNESS = (20.0, 80.0)
-_BALANCING_STEPS = 40
+_BALANCING_STEPS = 60
+_BALANCING_PACE = 0.1
+_SHARPNESS = (5.0, 40.0)
 
 
 def balanced_weights(channel: StepChannel) -> IntArray:
     """Return weights that make the largest |Δ log Z| / l over all edges small, at the channel's rate.
 
-    The largest is replaced by a smooth maximum, which is then sharpened.
+    The largest is replaced by a smooth maximum, which is sharpened as it gets smaller (Adam's steps).
     """
-    from scipy.optimize import minimize  # noqa: PLC0415 - slow to load
-
     cells, reach = channel.cells, channel.reach
     first, second, length = graph_of(cells).edges
     per_step = STEP / length
     falls = np.exp(-channel.rate / STEP * np.arange(reach.most + 1))
-
-    def smooth_maximum(logs: FloatArray, sharpness: float) -> tuple[float, FloatArray]:
-        """Return it and its slopes in the logarithms of the weights."""
+    logs, momentum, spread = np.zeros((3, len(cells)))
+    best, best_logs = math.inf, logs
+    for turn in range(1, _BALANCING_STEPS + 1):
         weights = np.exp(logs)
         sums = _sums(reach, falls, weights)
         slopes = (np.log(sums[first]) - np.log(sums[second])) * per_step
         steepest = float(np.abs(slopes).max())
+        if steepest < best:
+            best, best_logs = steepest, logs
+        sharpness = _SHARPNESS[0] * (_SHARPNESS[1] / _SHARPNESS[0]) ** (turn / _BALANCING_STEPS)
         shares = np.exp(sharpness * (np.abs(slopes) - steepest))
         pull = shares / shares.sum() * np.sign(slopes) * per_step
         by_sum = (np.bincount(first, pull, len(cells)) - np.bincount(second, pull, len(cells))) / sums
         # Steps are as many in both directions, so that the same sums give the slopes in the weights.
-        return steepest + math.log(shares.sum()) / sharpness, weights * _sums(reach, falls, by_sum)
-
-    logs = np.zeros(len(cells))
-    for sharpness in _SHARPNESS:
-        found = minimize(
-            smooth_maximum, logs, sharpness, method="L-BFGS-B", jac=True, options={"maxfun": _BALANCING_STEPS}
-        )
-        logs = found.x
-    return np.clip(np.rint(_UNIT_WEIGHT * np.exp(logs)), LEAST_WEIGHT, LARGEST_WEIGHT).astype(np.int64)
+        slope = weights * _sums(reach, falls, by_sum)
+        momentum = 0.9 * momentum + 0.1 * slope
+        spread = 0.99 * spread + 0.01 * slope**2
+        logs = logs - _BALANCING_PACE * (momentum / (1 - 0.9**turn)) / (np.sqrt(spread / (1 - 0.99**turn)) + 1e-12)
+    return np.clip(np.rint(_UNIT_WEIGHT * np.exp(best_logs)), LEAST_WEIGHT, LARGEST_WEIGHT).astype(np.int64)
