@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -34,10 +34,11 @@ from nearveil.evaluation.utility import (
     measure_utilities,
 )
 from nearveil.io.datasets import Dataset
+from nearveil.io.density import Density
 from nearveil.mechanisms.base import Learned, Mechanism
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
-from nearveil.mechanisms.fit_cells import cells_from_points, cells_from_published
+from nearveil.mechanisms.fit_cells import cells_from_density, cells_from_points, cells_from_published
 from nearveil.mechanisms.fitting import FitMethod
 from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals
 from nearveil.mechanisms.planar_laplace import LARGEST_NOISE_M, PlanarLaplace
@@ -105,7 +106,9 @@ def _free_cells(mechanism: Mechanism, dataset: Dataset, cells_from: CellsFrom) -
         return cells_from_published(published, region, PUBLISHED_BEFORE_M, plan)
     if cells_from == "public":
         public = np.random.default_rng([seed, _PUBLIC_STREAM]).random(len(places)) < PUBLIC_SHARE
-        return cells_from_points(places[public], region, plan, population=len(places))
+        counted = Density.of_points(places[public])
+        # Those who are known stand for everybody.
+        return cells_from_density(replace(counted, counts=counted.counts / public.mean()), region, plan)
     return cells_from_points(places, region, plan)
 
 

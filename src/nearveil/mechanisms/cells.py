@@ -124,38 +124,26 @@ class Calibration:
 class Cells:
     """A partition of a region into cells, and about how many people each of them held. Nothing in it is private.
 
-    Attributes
-    ----------
-    layout : Layout
-        The region and its boxes.
-    depths : ndarray
-        For each cell, how often a largest box was halved to make it. The order of the cells (largest boxes row by row,
-        and in each the quarters south-west, south-east, north-west, north-east) makes this the whole partition.
-    people : ndarray
-        About how many people were in each cell when it was made, from public data or with noise.
-    people_per_cell : float
-        How many people a cell was to hold at most.
-    source : {"public", "published", "privtree"}
-        Where the cells are from.
-    fit_epsilon : float
-        What the cells cost each person in the data: 0 but for ``privtree``.
-    seeded : bool
-        Whether their noise came from a seed, which undoes its protection for anyone who knows the seed.
-    unit : {"person", "row"}
-        Whose data the cost counts: a row's, where a person may have had several.
-    calibration : Calibration, optional
-        The channel that hides among ``hide_among`` people, found before: it takes seconds to find where cells are many.
+    The order of the cells (largest boxes row by row, and in each the quarters south-west, south-east, north-west,
+    north-east) makes their depths the whole partition.
     """
 
     layout: Layout
     depths: npt.NDArray[np.int8]
+    """For each cell, how often a largest box was halved to make it."""
     people: FloatArray
+    """About how many people were in each cell when it was made, from public data or with noise."""
     people_per_cell: float
+    """How many people a cell was to hold at most."""
     source: CellSource
     fit_epsilon: float = 0.0
+    """What the cells cost each person in the data: 0 but for ``privtree``."""
     seeded: bool = False
+    """Whether their noise came from a seed, which undoes its protection for anyone who knows the seed."""
     unit: Literal["person", "row"] = "person"
+    """Whose data the cost counts: a row's, where a person may have had several."""
     calibration: Calibration | None = None
+    """The channel that hides among ``hide_among`` people, found before: that takes seconds where cells are many."""
     _kept: dict[str, dict[Any, Any]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -328,11 +316,7 @@ class Cells:
             "levels": self.layout.levels,
             "depths": self.depths.tolist(),
             "people": self.people.tolist(),
-            "people_per_cell": self.people_per_cell,
-            "source": self.source,
-            "fit_epsilon": self.fit_epsilon,
-            "unit": self.unit,
-            "seeded": self.seeded,
+            **{name: getattr(self, name) for name in ("people_per_cell", "source", "fit_epsilon", "unit", "seeded")},
         }
 
     def to_json(self) -> str:
@@ -345,8 +329,9 @@ class Cells:
             }
             for people, side_m, outline in zip(self.people, self.sides_m, self.outlines(), strict=True)
         ]
-        calibration = {} if self.calibration is None else {"calibration": self.calibration.to_document()}
-        document = {**self.to_document(), **calibration}
+        document = self.to_document()
+        if self.calibration is not None:
+            document["calibration"] = self.calibration.to_document()
         return json.dumps({"type": "FeatureCollection", "nearveil": document, "features": features})
 
     def outlines(self) -> FloatArray:

@@ -38,6 +38,11 @@ LARGEST_CELL_M = 4000.0
 
 MOST_HIDE_AMONG = 10**9
 
+_ONE_PLACE = (
+    "all rows hold the same location, so there is nothing to learn cells from; check the coordinate columns, or make "
+    "the cells from public data"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellPlan:
@@ -93,36 +98,20 @@ def check_hide_among(hide_among: int) -> int:
 # Cells from what is public: counts are looked at as they are.
 
 
-def cells_from_density(
-    density: Density, region: Region, plan: CellPlan | None = None, *, population: int | None = None
-) -> Cells:
+def cells_from_density(density: Density, region: Region, plan: CellPlan | None = None) -> Cells:
     """Make cells from public data: points, or a grid or polygons with counts. That costs nobody anything.
 
-    Parameters
-    ----------
-    density : Density
-        Where people in general are, such as a census.
-    region : Region
-        The public region. What lies outside it does not count.
-    plan : CellPlan, optional
-        How cells are to be made.
-    population : int, optional
-        A public number of people, which the counts are scaled to; without it, people of the density are counted.
+    What lies outside the region does not count.
     """
     plan = plan or CellPlan()
     layout = plan.layout(region)
     counts = _spread_counts(density, layout)
     if not counts.sum() > 0:
         raise DataError("the density has nobody inside the region; check its columns and the region")
-    if population is not None:
-        check_count(population, "population", least=1, most=10**11)
-        counts *= population / counts.sum()
     return _by_counts(layout, counts, plan, "public")
 
 
-def cells_from_points(
-    points: object, region: Region, plan: CellPlan | None = None, *, population: int | None = None
-) -> Cells:
+def cells_from_points(points: object, region: Region, plan: CellPlan | None = None) -> Cells:
     """Make cells from public places, one row each: latitude, longitude.
 
     Examples
@@ -134,28 +123,19 @@ def cells_from_points(
     >>> cells.source, cells.fit_epsilon
     ('public', 0.0)
     """
-    return cells_from_density(Density.of_points(region.check(points)), region, plan, population=population)
+    return cells_from_density(Density.of_points(region.check(points)), region, plan)
 
 
 def cells_from_published(points: object, region: Region, noise_m: float, plan: CellPlan | None = None) -> Cells:
     """Make cells from places that were published before with planar Laplace noise. That costs nobody anything more.
 
-    The density of true places is estimated from the noisy ones by the known noise (Richardson and Lucy's iteration).
-
-    Parameters
-    ----------
-    points : array-like of shape (n, 2)
-        Published places: latitude, longitude.
-    region : Region
-        The public region.
-    noise_m : float
-        The mean length of the noise that they were published with, in metres.
-    plan : CellPlan, optional
-        How cells are to be made.
+    Its mean length is ``noise_m``. The density of true places is estimated from the noisy ones (Richardson and Lucy's
+    iteration).
     """
     check_noise_m(noise_m)
     places = region.check(points)
-    _refuse_one_place(bool((places == places[0]).all()))
+    if (places == places[0]).all():
+        raise DataError(_ONE_PLACE)
     plan = plan or CellPlan()
     layout = plan.layout(region)
     return _by_counts(layout, _without_noise(places, layout, noise_m), plan, "published")
@@ -249,6 +229,7 @@ def _in_boxes(points: FloatArray, layout: Layout) -> FloatArray:
 
 @kernel
 def _add_boxes(low: FloatArray, high: FloatArray, counts: FloatArray, boxes: FloatArray) -> None:
+    """Spread counts evenly over the boxes between two corners."""
     rows, columns = boxes.shape
     for i in range(len(counts)):
         west, east = min(max(low[i, 0], 0.0), float(columns)), min(max(high[i, 0], 0.0), float(columns))
@@ -345,27 +326,14 @@ def build_private_cells(
     Parameters
     ----------
     points : array-like or ExactAnswers
-        One row per person: latitude, longitude. Or an object that answers for all of them.
-    region : Region
-        Public; everybody must be inside.
-    epsilon : float
-        What the cells cost each person, added or removed.
-    plan : CellPlan, optional
-        How cells are to be made.
+        One row per person, all of them in the region: latitude, longitude. Or an object that answers for all of them.
+    region, epsilon, plan
+        The public region, what the cells cost each person, added or removed, and how they are to be made.
     rng : optional
         Secure randomness unless a seed or generator is given.
     watch : callable, optional
         Called with the noisy counts of each depth, biased, and with the numbers of people in the largest boxes. What is
         published of the first is only whether they are above the threshold: the cost does not cover them as they are.
-
-    Examples
-    --------
-    >>> from nearveil.io.synthetic import synthetic_city
-    >>> from nearveil.region import named_region
-    >>> region = named_region("san-francisco")
-    >>> cells = build_private_cells(synthetic_city(5_000, region, rng=1), region, epsilon=1.0)
-    >>> cells.source, cells.fit_epsilon
-    ('privtree', 1.0)
     """
     check_epsilon(epsilon)
     plan = plan or CellPlan()
@@ -375,7 +343,8 @@ def build_private_cells(
             "cells are learned from two people or more; make them from public data, or use planar-laplace, "
             "which needs none"
         )
-    _refuse_one_place(asked.all_in_one_place)
+    if asked.all_in_one_place:
+        raise DataError(_ONE_PLACE)
     randomness = as_randomness(rng)
     layout = plan.layout(region)
     noise = tree_noise(epsilon, plan)
@@ -434,11 +403,3 @@ def _people_by_cell(counted: FloatArray, scale: float, depths: IntArray, layout:
     if len(others):
         people[others] = max(0.0, float(counted.sum() - kept.sum())) / len(others)
     return people
-
-
-def _refuse_one_place(all_in_one_place: bool) -> None:
-    if all_in_one_place:
-        raise DataError(
-            "all rows hold the same location, so there is nothing to learn cells from; check the coordinate columns, "
-            "or make the cells from public data"
-        )

@@ -25,13 +25,7 @@ from nearveil.mechanisms.step_channel import (
     given_channel,
     rescaled_channel,
 )
-from nearveil.privacy.guarantee import (
-    FURTHER_RELEASES,
-    Basis,
-    Guarantee,
-    Notion,
-    check_epsilon,
-)
+from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Guarantee, Notion, check_epsilon
 from nearveil.randomness import FIT_STREAM, RowKeystream
 from nearveil.region import Region
 from nearveil.types import FloatArray, Progress
@@ -70,9 +64,8 @@ class HideAmong(Mechanism):
 
     Examples
     --------
+    >>> from nearveil import cells_from_points, named_region
     >>> from nearveil.io.synthetic import synthetic_city
-    >>> from nearveil.mechanisms.fit_cells import cells_from_points
-    >>> from nearveil.region import named_region
     >>> region = named_region("san-francisco")
     >>> cells = cells_from_points(synthetic_city(2_000, region, rng=1), region)
     >>> mechanism = HideAmong(100, cells=cells, seed=1)
@@ -179,21 +172,22 @@ class HideAmong(Mechanism):
     @property
     def channel(self) -> StepChannel:
         """The finite channel between cells, calibrated."""
+        channel, factor = self._calibrated, self._noise_factor
+        return channel if factor == 1.0 else rescaled_channel(self.current_cells, channel, factor)
+
+    @property
+    def _calibrated(self) -> StepChannel:
+        """The channel that the guarantee is about, also where a test has rescaled the noise."""
         if self.calibration is not None:
-            channel = given_channel(self.current_cells, self.calibration)
-        elif self.epsilon is not None:
-            channel = channel_for_epsilon(self.current_cells, self.epsilon)
-        else:
-            channel = channel_for_people(self.current_cells, self.hide_among)
-        if self._noise_factor == 1.0:
-            return channel
-        return rescaled_channel(self.current_cells, channel, self._noise_factor)
+            return given_channel(self.current_cells, self.calibration)
+        if self.epsilon is not None:
+            return channel_for_epsilon(self.current_cells, self.epsilon)
+        return channel_for_people(self.current_cells, self.hide_among)
 
     def settled(self) -> Self:
         """Return it with its cells and its calibration given, which another machine may round differently."""
         other = copy.copy(self)
-        other.cells = self.current_cells
-        other.calibration = _unscaled(self).channel.calibration
+        other.cells, other.calibration = self.current_cells, self._calibrated.calibration
         return other
 
     @classmethod
@@ -228,11 +222,13 @@ class HideAmong(Mechanism):
     @property
     def guarantee(self) -> Guarantee:
         """Any two places are alike up to epsilon times the steps between them."""
-        cells = self.current_cells
-        channel = self.channel if self._noise_factor == 1.0 else _unscaled(self).channel
+        cells, channel = self.current_cells, self._calibrated
         epsilon = channel.bound if self.epsilon is None else max(self.epsilon, channel.bound)
-        steps, among = 2 / epsilon, channel.people_within(2 / epsilon)
-        smallest_m, largest_m = cells.sides_m.min(), cells.sides_m.max()
+        among = channel.people_within(2 / epsilon)
+        meaning = (
+            f"Hidden among {self.hide_among:,} is an average over users: half of all users have fewer than about "
+            f"{self.hide_among / 2:,.0f} others nearer to them than what is published."
+        )
         given = Guarantee(
             title="Every published place",
             notion=Notion.ELASTIC,
@@ -245,7 +241,7 @@ class HideAmong(Mechanism):
             ),
             promise=(
                 f"the published place is at most e^2 = 7.4 times likelier from your cell than from any cell within "
-                f"{steps:.2g} steps, which held about {among:,.0f} people when the cells were made"
+                f"{2 / epsilon:.2g} steps, which held about {among:,.0f} people when the cells were made"
             ),
             not_covered=(
                 f"places many steps apart are not hidden from each other; crowds move after the cells were made; "
@@ -258,24 +254,11 @@ class HideAmong(Mechanism):
             ),
             notes=(
                 *self._notes(),
-                *((_meaning(self.hide_among),) if self.epsilon is None else ()),
-                f"{len(cells):,} cells from {SOURCE_NAMES[cells.source]}, {smallest_m:,.0f} to {largest_m:,.0f} m wide "
-                f"and with about {np.median(cells.people):,.3g} people each, as counted when they were made.",
+                *((meaning,) if self.epsilon is None else ()),
+                f"{len(cells):,} cells from {SOURCE_NAMES[cells.source]}, {cells.sides_m.min():,.0f} to "
+                f"{cells.sides_m.max():,.0f} m wide and with about {np.median(cells.people):,.3g} people each, as "
+                "counted when they were made.",
             ),
             certificate=channel.certificate,
         )
         return with_fit_cost(given, cells, "cells")
-
-
-def _meaning(hide_among: int) -> str:
-    """Say what N means; half of all users are hidden among fewer, as an average is large where a few are far away."""
-    return (
-        f"Hidden among {hide_among:,} is an average over users: half of all users have fewer than about "
-        f"{hide_among / 2:,.0f} others nearer to them than what is published."
-    )
-
-
-def _unscaled(mechanism: HideAmong) -> HideAmong:
-    other = copy.copy(mechanism)
-    other._noise_factor = 1.0
-    return other

@@ -56,11 +56,14 @@ class SRR(Mechanism):
     ) -> None:
         check_epsilon(epsilon)
         check_count(levels, "levels", least=1, most=10)
+        if cells is not None:
+            if not 2 <= len({(column, row) for column, row in cells}) <= _MOST_LISTED_CELLS:
+                raise UsageError(f"cells must list between 2 and {_MOST_LISTED_CELLS:,} different cells")
+            if not all(min(cell) >= 0 and max(cell) < 2**levels for cell in cells):
+                raise UsageError(f"cells are (column, row) pairs from 0 to {2**levels - 1}")
         self.epsilon = epsilon
         self.levels = levels
         self.cells = cells
-        if cells is not None:
-            _check_cells(cells, levels)
         self.region = region
         self.seed = seed
         _ = self.resolved_region
@@ -142,7 +145,9 @@ class SRR(Mechanism):
     def guarantee(self) -> Guarantee:
         """Local differential privacy over the region."""
         full, channel = self.cells is None, self.channel
-        loss, first, second, output = channel.opposite_corners if full else channel.worst_case
+        # On a full grid, the first and the last cell are as far apart as any two.
+        corners = float(np.log(channel.weights[0] / channel.weights[-1])), 0, len(channel.codes) - 1, 0
+        loss, first, second, output = corners if full else channel.worst_case
         lower, size = self._cell_corners(channel.codes[[first, second, output]])
         places = [(float(east), float(north)) for east, north in lower + size / 2]
         how = (
@@ -170,14 +175,6 @@ class SRR(Mechanism):
         )
 
 
-def _check_cells(cells: Sequence[tuple[int, int]], levels: int) -> None:
-    side = 2**levels
-    if not 2 <= len({(column, row) for column, row in cells}) <= _MOST_LISTED_CELLS:
-        raise UsageError(f"cells must list between 2 and {_MOST_LISTED_CELLS:,} different cells")
-    if not all(0 <= column < side and 0 <= row < side for column, row in cells):
-        raise UsageError(f"cells are (column, row) pairs from 0 to {side - 1}")
-
-
 # The staircase channel: finite, so that its loss is computed and not assumed.
 
 
@@ -190,32 +187,24 @@ class StaircaseChannel:
     """Answer y for input x with probability w_j α(x), where j is the group of y as seen from x.
 
     Groups are by longest common prefix of Morton codes: G_1 is x's own cell, G_m the farthest.
-
-    Attributes
-    ----------
-    codes : ndarray
-        The domain: sorted Morton codes of d cells.
-    starts, stops : ndarray of shape (groups, d)
-        G_1 ∪ … ∪ G_j of each cell, as a run ``codes[start:stop]``.
-    weights : ndarray
-        w_1 > … > w_m = 1.
-    alpha : ndarray of shape (d,)
-        α_min(x) = 1 / Σ_j |G_j(x)| w_j.
     """
 
     codes: IntArray
+    """The domain: sorted Morton codes of d cells."""
     starts: IntArray
+    """G_1 ∪ … ∪ G_j of each cell, as a run ``codes[start:stop]``: shape (groups, d)."""
     stops: IntArray
     weights: FloatArray
+    """w_1 > … > w_m = 1."""
     alpha: FloatArray
+    """α_min(x) = 1 / Σ_j |G_j(x)| w_j of each cell."""
 
     def row(self, cell: int) -> FloatArray:
         """q(y | x) for x the given cell and every y of the domain."""
         probabilities = np.empty(len(self.codes))
-        for start, stop, weight in zip(
-            self.starts[::-1, cell], self.stops[::-1, cell], self.weights[::-1], strict=True
-        ):
-            probabilities[start:stop] = weight * self.alpha[cell]
+        for group in reversed(range(len(self.weights))):
+            run = slice(self.starts[group, cell], self.stops[group, cell])
+            probabilities[run] = self.weights[group] * self.alpha[cell]
         return probabilities
 
     def answers(self, cells: IntArray, u: FloatArray) -> IntArray:
@@ -232,37 +221,23 @@ class StaircaseChannel:
         inner = np.where(group > 0, runs[group - 1, everyone], 0)
         return np.where(place < starts[group - 1, everyone], place, place + inner)
 
-    @property
-    def realised_loss(self) -> float:
-        """Max over y of ln(max_x q(y|x) / min_x q(y|x)), exactly: every pair, every output."""
-        return self.worst_case[0]
-
-    @property
-    def opposite_corners(self) -> tuple[float, int, int, int]:
-        """The loss between the first and the last cell, which is the largest on a full grid, as `worst_case` has it."""
-        return float(np.log(self.weights[0] / self.weights[-1])), 0, len(self.codes) - 1, 0
-
     @cached_property
     def worst_case(self) -> tuple[float, int, int, int]:
         """The largest loss over every pair and every output, and where: the likelier cell, the other, the output."""
-        highest = np.zeros(len(self.codes))
-        lowest = np.full(len(self.codes), np.inf)
-        likeliest, unlikeliest = np.zeros((2, len(self.codes)), dtype=np.int64)
-        for cell in range(len(self.codes)):
-            probabilities = self.row(cell)
-            likeliest[probabilities > highest] = cell
-            unlikeliest[probabilities < lowest] = cell
-            np.maximum(highest, probabilities, out=highest)
-            np.minimum(lowest, probabilities, out=lowest)
-        losses = np.log(highest / lowest)
+        table = np.array([self.row(cell) for cell in range(len(self.codes))])
+        losses = np.log(table.max(axis=0) / table.min(axis=0))
         output = int(np.argmax(losses))
-        return float(losses[output]), int(likeliest[output]), int(unlikeliest[output]), output
+        return float(losses[output]), int(table[:, output].argmax()), int(table[:, output].argmin()), output
 
 
 def staircase_channel(codes: IntArray, levels: int, c: float) -> StaircaseChannel:
     """Return the channel with ratio ``c`` between the nearest and the farthest group."""
-    groups = _group_count(c)
-    starts, stops = _prefix_runs(codes, levels, groups)
+    groups = int(min(max(round(2 * c / (c - 1)), 2), _MOST_GROUPS))
+    # For each group and cell, the run of cells that share at least the group's levels of prefix with it.
+    shared = np.rint(np.linspace(levels, 0, groups)).astype(np.int64)
+    block = 2 * (levels - shared)[:, None]
+    lower = (codes[None, :] >> block) << block
+    starts, stops = np.searchsorted(codes, lower), np.searchsorted(codes, lower + (1 << block))
     weights = 1 + (groups - np.arange(1, groups + 1)) * (c - 1) / (groups - 1)
     sizes = np.diff(stops - starts, axis=0, prepend=0)
     return StaircaseChannel(codes, starts, stops, weights, 1 / (weights @ sizes))
@@ -274,30 +249,17 @@ def calibrated_channel(codes: IntArray, levels: int, epsilon: float) -> Staircas
     On a full grid every cell has the same α and c = e^ε is exact. On any other domain it would overspend.
     """
     largest = staircase_channel(codes, levels, math.exp(epsilon))
-    if len(codes) == 4**levels or largest.realised_loss <= epsilon:
+    if len(codes) == 4**levels or largest.worst_case[0] <= epsilon:
         return largest
-    low, high = 0.0, epsilon
-    best = None
+    low, high, best = 0.0, epsilon, staircase_channel(codes, levels, 1 + 1e-12)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         channel = staircase_channel(codes, levels, math.exp(middle))
-        if channel.realised_loss <= epsilon:
+        if channel.worst_case[0] <= epsilon:
             low, best = middle, channel
         else:
             high = middle
-    return best if best is not None else staircase_channel(codes, levels, 1 + 1e-12)
-
-
-def _group_count(c: float) -> int:
-    return int(min(max(round(2 * c / (c - 1)), 2), _MOST_GROUPS))
-
-
-def _prefix_runs(codes: IntArray, levels: int, groups: int) -> tuple[IntArray, IntArray]:
-    """For each group and cell, the run of cells that share at least that group's levels of prefix with it."""
-    shared = np.rint(np.linspace(levels, 0, groups)).astype(np.int64)
-    block = 2 * (levels - shared)[:, None]
-    lower = (codes[None, :] >> block) << block
-    return np.searchsorted(codes, lower), np.searchsorted(codes, lower + (1 << block))
+    return best
 
 
 # Morton codes: cells of a 2^h x 2^h grid numbered so that every quadtree block is a run of numbers.

@@ -46,15 +46,7 @@ _TABLE_ENTRIES = 1 << 26
 
 @dataclass(frozen=True, eq=False)
 class StepChannel:
-    """From cell c to cell z with probability w(z) T(D(c, z)) / Z(c), in whole numbers.
-
-    Attributes
-    ----------
-    cells : Cells
-        The cells.
-    rate, farthest, weights
-        As of `Calibration`.
-    """
+    """From cell c to cell z with probability w(z) T(D(c, z)) / Z(c), in whole numbers; numbers as of `Calibration`."""
 
     cells: Cells
     rate: float
@@ -156,35 +148,33 @@ class StepChannel:
             key=lambda ends: len(ends[0][0]),
         )
         row, other = np.broadcast_arrays(row, other)
-        # A row of the table for each of the fewer, and as many at a time as memory allows.
+        # A row of a table for each of the fewer, and as many at a time as memory allows.
         at_once = max(1, _TABLE_ENTRIES // len(self.cells))
         steps = np.empty(row.shape, dtype=np.int16)
         for start in range(0, len(cells), at_once):
+            part = cells[start : start + at_once]
+            table = np.full((len(part), len(self.cells)), self.reach.most, dtype=np.int16)
+            for number, cell in enumerate(part):
+                near, away = self.reach.of(cell)
+                table[number, near] = away
             here = (row >= start) & (row < start + at_once)
-            part = _steps_to(cells[start : start + at_once], self.reach, len(self.cells))
-            steps[here] = part[row[here] - start, other[here]]
+            steps[here] = table[row[here] - start, other[here]]
         return steps
 
     def people_within(self, steps: float) -> float:
         """About how many people the cells within so many steps of somebody held, on average over people."""
-        people = self.cells.people
-        if not people.any():
-            return 0.0
-        near = (np.arange(self.reach.most + 1) <= steps * STEP).astype(np.float64)
+        people, near = self.cells.people, (np.arange(self.reach.most + 1) <= steps * STEP).astype(np.float64)
         # The last stands for everything beyond.
         near[-1] = 0.0
-        return float(_sums(self.reach, near, people) @ people / people.sum())
+        return float(_sums(self.reach, near, people) @ people / max(people.sum(), 1e-9))
 
     @cached_property
     def mean_steps(self) -> float:
         """How many steps away a cell is published, on average over people; what lies beyond M counts as M."""
-        people = self.cells.people
-        falls = self.falls.astype(np.float64)
-        steps = np.arange(self.reach.most + 1) / STEP
-        weights = self.weights.astype(np.float64)
-        # The last entry of each table stands for everything beyond.
+        people, falls, weights = self.cells.people, self.falls.astype(np.float64), self.weights.astype(np.float64)
+        steps = np.arange(len(falls)) / STEP
         means = _sums(self.reach, falls * steps, weights) / _sums(self.reach, falls, weights)
-        return float(means @ people / people.sum()) if people.any() else float(means.mean())
+        return float(np.average(means, weights=people if people.any() else None))
 
     def draw(self, x: FloatArray, words: WordArray) -> FloatArray:
         """Draw a cell for each place of the square, and a uniform point of it, by two 64-bit numbers for each place."""
@@ -222,43 +212,21 @@ _Numbers = TypeVar("_Numbers", FloatArray, IntArray)
 
 
 def _sums(reach: Reach, falls: _Numbers, weights: _Numbers) -> _Numbers:
-    """Z of each cell; exactly, of whole numbers."""
-    out = np.empty(len(reach.starts) - 1, dtype=falls.dtype)
-    total = weights.sum()
-    in_threads(
-        lambda start: _add_up(reach.starts, reach.entries, falls, weights, total, start, start + _CELLS_AT_ONCE, out),
-        range(0, len(out), _CELLS_AT_ONCE),
-    )
+    """Z of each cell; exactly, of whole numbers. The last of the falls stands for everything beyond."""
+    out, total = np.empty(len(reach.starts) - 1, dtype=falls.dtype), weights.sum()
+    in_threads(lambda start: _add_up(reach, falls, weights, total, start, out), range(0, len(out), _CELLS_AT_ONCE))
     return out
 
 
 @kernel
-def _add_up(
-    starts: IntArray,
-    entries: ShortIntArray,
-    falls: FloatArray,
-    weights: FloatArray,
-    total: float,
-    first: int,
-    last: int,
-    out: FloatArray,
-) -> None:
+def _add_up(reach: Reach, falls: FloatArray, weights: FloatArray, total: float, first: int, out: FloatArray) -> None:
     """What is in reach beyond the least fall, and the least fall of everything."""
     least = falls[-1]
-    for cell in range(first, min(last, len(out))):
+    for cell in range(first, min(first + _CELLS_AT_ONCE, len(out))):
         here = least * total
-        for place in range(starts[cell], starts[cell + 1]):
-            here += (falls[entries[place] & STEP_MASK] - least) * weights[entries[place] >> STEP_BITS]
+        for entry in reach.entries[reach.starts[cell] : reach.starts[cell + 1]]:
+            here += (falls[entry & STEP_MASK] - least) * weights[entry >> STEP_BITS]
         out[cell] = here
-
-
-def _steps_to(asked: IntArray, reach: Reach, count: int) -> npt.NDArray[np.int16]:
-    """Steps from every cell to each of some, at most M; ways are as long in both directions."""
-    steps = np.full((len(asked), count), reach.most, dtype=np.int16)
-    for row, cell in enumerate(asked):
-        near, away = reach.of(cell)
-        steps[row, near] = away
-    return steps
 
 
 # Drawing: one 64-bit number chooses the cell, another a point of it.
@@ -277,32 +245,19 @@ _ORDER_BITS = 12
 
 
 class _Tables(NamedTuple):
-    """What compiled code draws from.
-
-    Attributes
-    ----------
-    sources : ndarray of shape (n, 3)
-        Of each cell, what is looked up together: where its entries of the reach begin, the part of Z beyond the least
-        fall, and Z.
-    entries : ndarray
-        As of `Reach`.
-    falls : ndarray
-        T for each distance, beyond the least.
-    least : uint64
-        The least T.
-    weights, running : ndarray
-        w of each cell, and its sum up to there.
-    answers : ndarray of shape (n, 4)
-        South-western corner, width and height of each cell in the square.
-    """
+    """What compiled code draws from."""
 
     sources: WordArray
+    """Of each cell: where its entries of the reach begin, the part of Z beyond the least fall, and Z."""
     entries: npt.NDArray[np.uint32]
     falls: WordArray
+    """T for each distance, beyond the least."""
     least: np.uint64
     weights: npt.NDArray[np.uint32]
     running: WordArray
+    """Sums of the weights up to each cell."""
     answers: FloatArray
+    """South-western corner, width and height of each cell in the square."""
 
 
 @kernel
@@ -357,8 +312,8 @@ def rescaled_channel(cells: Cells, channel: StepChannel, factor: float) -> StepC
 @kept_by_cells(2)
 def channel_for_epsilon(cells: Cells, epsilon: float) -> StepChannel:
     """The fastest fall whose bound is at most epsilon, with weights that allow it to be fast."""
-    plain = np.full(len(cells), _UNIT_WEIGHT, dtype=np.int64)
-    best = _fastest(StepChannel(cells, epsilon, farthest_for(cells, _RATE_SHARE * epsilon), plain), epsilon)
+    weights = np.full(len(cells), _UNIT_WEIGHT, dtype=np.int64)
+    best = _fastest(StepChannel(cells, epsilon, farthest_for(cells, _RATE_SHARE * epsilon), weights), epsilon)
     for _ in range(_ROUNDS):
         tried = _fastest(replace(best, weights=balanced_weights(best)), epsilon)
         if tried.rate <= best.rate:
@@ -370,13 +325,12 @@ def channel_for_epsilon(cells: Cells, epsilon: float) -> StepChannel:
 def _fastest(start: StepChannel, epsilon: float) -> StepChannel:
     low, high, best = 0.0, min(epsilon, _LARGEST_RATE), None
     for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        channel = replace(start, rate=middle)
-        if channel.bound <= epsilon:
-            low, best = middle, channel
-        else:
-            high = middle
-        if best is not None and epsilon - best.bound < 1e-9:
+        channel = replace(start, rate=(low + high) / 2)
+        if channel.bound > epsilon:
+            high = channel.rate
+            continue
+        low, best = channel.rate, channel
+        if epsilon - best.bound < 1e-9:
             break
     if best is None:
         raise UsageError("no cells can be drawn at so small an epsilon per step; ask for a larger one")
@@ -411,45 +365,33 @@ def calibrated(cells: Cells) -> Cells:
     return replace(cells, calibration=channel_for_people(cells, cells.hide_among).calibration)
 
 
-def _rate_for_people(start: StepChannel, hide_among: int) -> StepChannel:
-    nearer = _NearerPeople(start.cells, start.reach)
-    low, high = _LEAST_RATE, _LARGEST_RATE
-    for _ in range(_BISECTIONS):
-        rate = math.sqrt(low * high)
-        low, high = (rate, high) if nearer(rate, start.weights) > hide_among else (low, rate)
-    return replace(start, rate=high)
-
-
 _SAMPLED_CELLS = 1000
 
 
-class _NearerPeople:
-    """How many people are nearer to the true place than the published one, on average over people, by cells."""
-
-    def __init__(self, cells: Cells, reach: Reach) -> None:
-        people = cells.people / cells.people.sum()
-        # Cells at even shares of the people, so that each counts alike.
-        shares = (np.arange(min(_SAMPLED_CELLS, len(cells))) + 0.5) / min(_SAMPLED_CELLS, len(cells))
-        sampled = np.minimum(np.searchsorted(np.cumsum(people), shares), len(cells) - 1)
-        centres = cells.centres * cells.region.metres_per_unit
-        rows = []
-        for cell in sampled:
-            near, steps = reach.of(cell)
-            away = np.hypot(*(centres[near] - centres[cell]).T)
-            order = np.argsort(away, kind="stable")
-            held = cells.people[near][order]
-            # Half of the people of a cell are nearer than a place in it.
-            rows.append((steps[order], near[order], np.cumsum(held) - held / 2))
-        self._steps, self._near, self._nearer = (np.concatenate(part) for part in zip(*rows, strict=True))
-        self._starts = np.cumsum([0, *(len(row[0]) for row in rows[:-1])])
-        self._most = reach.most
-
-    def __call__(self, rate: float, weights: IntArray) -> float:
-        falls = np.exp(-rate / STEP * np.arange(self._most + 1))
+def _rate_for_people(start: StepChannel, hide_among: int) -> StepChannel:
+    """The fastest fall with so many people nearer to the true place than the published one, on average over people."""
+    cells, reach = start.cells, start.reach
+    # Cells at even shares of the people, so that each counts alike.
+    shares = (np.arange(min(_SAMPLED_CELLS, len(cells))) + 0.5) / min(_SAMPLED_CELLS, len(cells))
+    sampled = np.minimum(np.searchsorted(np.cumsum(cells.people) / cells.people.sum(), shares), len(cells) - 1)
+    centres, rows = cells.centres * cells.region.metres_per_unit, []
+    for cell in sampled:
+        near, steps = reach.of(cell)
+        order = np.argsort(np.hypot(*(centres[near] - centres[cell]).T), kind="stable")
+        held = cells.people[near][order]
+        # Half of the people of a cell are nearer than a place in it.
+        rows.append((steps[order], start.weights[near][order], np.cumsum(held) - held / 2))
+    away, weights, nearer = (np.concatenate(part) for part in zip(*rows, strict=True))
+    starts = np.cumsum([0, *(len(row[0]) for row in rows[:-1])])
+    low, high = _LEAST_RATE, _LARGEST_RATE
+    for _ in range(_BISECTIONS):
+        rate = math.sqrt(low * high)
+        falls = np.exp(-rate / STEP * np.arange(reach.most + 1))
         # The few places that are published just anywhere are left out: they would count half of everybody.
-        local = (falls - falls[-1])[self._steps] * weights[self._near]
-        sums, counted = (np.add.reduceat(part, self._starts) for part in (local, local * self._nearer))
-        return float(np.mean(counted / sums))
+        local = (falls - falls[-1])[away] * weights
+        sums, counted = (np.add.reduceat(part, starts) for part in (local, local * nearer))
+        low, high = (rate, high) if np.mean(counted / sums) > hide_among else (low, rate)
+    return replace(start, rate=high)
 
 
 _BALANCING_STEPS = 60
