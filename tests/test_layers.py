@@ -78,19 +78,17 @@ def _mechanisms_told_apart(path: Path) -> list[str]:
     """Where a class of mechanisms is asked for: by isinstance, by a comparison, or in a match."""
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        asked: list[ast.expr] = []
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id in ("isinstance", "issubclass")
-        ):
-            asked = node.args[1:]
-        elif isinstance(node, ast.Compare):
-            asked = [node.left, *node.comparators]
-        elif isinstance(node, ast.MatchClass):
-            asked = [node.cls]
-        names = {name.id for each in asked for name in ast.walk(each) if isinstance(name, ast.Name)}
-        found += [f"{path.relative_to(ROOT)}:{node.lineno} {name}" for name in sorted(names & MECHANISMS)]
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, *asked]):
+                pass
+            case ast.Compare(left=left, comparators=others):
+                asked = [left, *others]
+            case ast.MatchClass(cls=cls):
+                asked = [cls]
+            case _:
+                continue
+        names = [name for each in asked for name in ast.walk(each) if isinstance(name, ast.Name)]
+        found += [f"{path.relative_to(ROOT)}:{name.lineno} {name.id}" for name in names if name.id in MECHANISMS]
     return found
 
 
