@@ -308,12 +308,6 @@ class Mechanism(ABC):
         return f"{name} in {self.area}"
 
     @property
-    def chosen_epsilon(self) -> float | None:
-        """The epsilon that was asked for, or its default; None where another parameter says how strong the noise is."""
-        epsilon: float | None = getattr(self, "epsilon", None)
-        return epsilon
-
-    @property
     def learned_params(self) -> dict[str, Any]:
         """What `with_params` takes to draw by what is in use of what `fit` learns; empty if there is nothing."""
         return {} if self.learned is None else {str(self.learns): self.learned}
@@ -324,14 +318,9 @@ class Mechanism(ABC):
         return (repr(self),)
 
     def distance(self, first: FloatArray, second: FloatArray) -> FloatArray:
-        """Return how far apart locations are, row by row and in degrees, in what epsilon is counted by.
-
-        Everywhere 1 for a loss that does not grow with the distance; infinite where the guarantee does not speak of
-        the two.
-        """
-        groups = self.groups(first), self.groups(second)
-        if groups[0] is not None:
-            return np.where(groups[0] == groups[1], 1.0, np.inf)
+        """Return how far apart locations are in the unit of epsilon: 1 if it has none, inf where nothing is promised."""
+        if (group := self.groups(first)) is not None:
+            return np.where(group == self.groups(second), 1.0, np.inf)
         notion = self.guarantee.notion
         if notion is Notion.ELASTIC:
             raise UsageError(f"{type(self).__name__} must define distance: how many steps apart locations are")

@@ -98,10 +98,11 @@ class ProtectResult:
         refuted = next((claim for claim in guarantee.also if claim.is_promised and not claim.holds), None)
         learned = self._may_be_fitted_on
         may_lose_more = refuted is not None or learned or self._is_more_lost or not guarantee.is_promised
+        has_epsilon = guarantee.is_promised and not guarantee.notion.is_by_distance
         return {
             "rows": self.rows,
             **file_metadata(mechanism),
-            "epsilon": None if guarantee.notion.is_by_distance else mechanism.chosen_epsilon,
+            "epsilon": (refuted or guarantee).epsilon if has_epsilon else None,
             # The people fitted on lose more. Of others' it is not known.
             "epsilon_holds": False if may_lose_more else True if is_own(mechanism) else None,
             "holds_for_these_people": self._what_holds(),
