@@ -18,7 +18,6 @@ from nearveil.mechanisms.cells import (
     COUNTING_SHARE,
     MOST_BOXES,
     MOST_CELLS,
-    MOST_LEVELS,
     PRIVTREE_RATIO,
     Cells,
     CellSource,
@@ -86,7 +85,7 @@ class CellPlan:
             )
         while columns * rows << 2 * levels > MOST_BOXES:
             levels -= 1
-        return Layout(region, columns, rows, min(levels, MOST_LEVELS))
+        return Layout(region, columns, rows, levels)
 
 
 def check_hide_among(hide_among: int) -> int:
@@ -112,17 +111,7 @@ def cells_from_density(density: Density, region: Region, plan: CellPlan | None =
 
 
 def cells_from_points(points: object, region: Region, plan: CellPlan | None = None) -> Cells:
-    """Make cells from public places, one row each: latitude, longitude.
-
-    Examples
-    --------
-    >>> from nearveil.io.synthetic import synthetic_city
-    >>> from nearveil.region import named_region
-    >>> region = named_region("san-francisco")
-    >>> cells = cells_from_points(synthetic_city(5_000, region, rng=1), region, CellPlan(hide_among=100))
-    >>> cells.source, cells.fit_epsilon
-    ('public', 0.0)
-    """
+    """Make cells from public places, one row each: latitude, longitude."""
     return cells_from_density(Density.of_points(region.check(points)), region, plan)
 
 
@@ -327,10 +316,9 @@ def build_private_cells(
     ----------
     points : array-like or ExactAnswers
         One row per person, all of them in the region: latitude, longitude. Or an object that answers for all of them.
-    region, epsilon, plan
-        The public region, what the cells cost each person, added or removed, and how they are to be made.
-    rng : optional
-        Secure randomness unless a seed or generator is given.
+    region, epsilon, plan, rng
+        The public region; what the cells cost each person, added or removed; how they are to be made; and a seed or
+        generator in place of secure randomness.
     watch : callable, optional
         Called with the noisy counts of each depth, biased, and with the numbers of people in the largest boxes. What is
         published of the first is only whether they are above the threshold: the cost does not cover them as they are.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +25,7 @@ from nearveil.mechanisms.step_channel import (
     given_channel,
     rescaled_channel,
 )
-from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Guarantee, Notion, check_epsilon, round_up
+from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Guarantee, Notion, check_epsilon, with_fit_cost
 from nearveil.randomness import FIT_STREAM, RowKeystream
 from nearveil.region import Region
 from nearveil.types import FloatArray, Progress
@@ -208,7 +207,7 @@ class HideAmong(Mechanism):
             f"Hidden among {self.hide_among:,} is an average over users: half of all users have fewer than about "
             f"{self.hide_among / 2:,.0f} others nearer to them than what is published."
         )
-        given = Guarantee(
+        release = Guarantee(
             title="Every published place",
             notion=Notion.ELASTIC,
             epsilon=epsilon,
@@ -240,35 +239,7 @@ class HideAmong(Mechanism):
             ),
             certificate=channel.certificate,
         )
-        return _with_cell_cost(given, cells)
-
-
-def _with_cell_cost(release: Guarantee, cells: Cells) -> Guarantee:
-    """Add to what holds given the cells: the cells themselves, and both together for those they were made from."""
-    alone = cells.guarantee()
-    statements = [alone]
-    if cells.fit_epsilon:
+        alone = cells.guarantee()
         # Another place for one person is one removed and one added.
-        offset, delta = 2 * alone.epsilon, min(1.0, alone.delta * (1 + math.exp(min(alone.epsilon, 700.0))))
-        together = replace(
-            release,
-            title="Together, for those fitted on",
-            offset=offset,
-            delta=delta,
-            neighbours=f"{release.neighbours}, that place being among those that the cells were made from",
-            promise=(
-                f"the cells depend on the people they were made from: for them another place costs up to "
-                f"{round_up(offset)} more; with cells from public data or from places published before it does not"
-            ),
-            not_covered="",
-            because="the cells' loss twice, for removing and adding, and the release's loss given the cells",
-            notes=(),
-            certificate=None,
-        )
-        statements.append(together if cells.unit == "person" else together.counted_per_row())
-    return replace(
-        release,
-        title=f"{release.title}, given the cells",
-        neighbours=f"{release.neighbours}, the cells being given",
-        also=(*statements, *release.also),
-    )
+        twice = 2 * alone.epsilon, min(1.0, alone.delta * (1 + math.exp(min(alone.epsilon, 700.0))))
+        return with_fit_cost(release, "cells", alone, None if cells.is_free else twice)
