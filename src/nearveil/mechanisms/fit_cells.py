@@ -97,16 +97,21 @@ def check_hide_among(hide_among: int) -> int:
 # Cells from what is public: counts are looked at as they are.
 
 
-def cells_from_density(density: Density, region: Region, plan: CellPlan | None = None) -> Cells:
+def cells_from_density(
+    density: Density, region: Region, plan: CellPlan | None = None, *, population: int | None = None
+) -> Cells:
     """Make cells from public data: points, or a grid or polygons with counts. That costs nobody anything.
 
-    What lies outside the region does not count.
+    What lies outside the region does not count. Counts are scaled to a public ``population``, where one is given.
     """
     plan = plan or CellPlan()
     layout = plan.layout(region)
     counts = _spread_counts(density, layout)
     if not counts.sum() > 0:
         raise DataError("the density has nobody inside the region; check its columns and the region")
+    if population is not None:
+        check_count(population, "population", least=1, most=10**11)
+        counts *= population / counts.sum()
     return _by_counts(layout, counts, plan, "public")
 
 
@@ -211,9 +216,7 @@ def _add_polygon(polygon: Any, people: float, layout: Layout, boxes: FloatArray)
 
 def _in_boxes(points: FloatArray, layout: Layout) -> FloatArray:
     """Places in units of smallest boxes, from the south-western corner of the region."""
-    half_extent = np.array(layout.region.half_extent_square)
-    placed: FloatArray = (layout.region.to_square(points) + half_extent) / layout.box
-    return placed
+    return (layout.region.to_square(points) + np.array(layout.region.half_extent_square)) / layout.box
 
 
 @kernel
@@ -372,8 +375,7 @@ def build_private_cells(
 def _biased(counts: FloatArray, depth: int, noise: TreeNoise) -> IntArray:
     """Counts less the bias of their depth, never below the least that can matter."""
     exact = counts.astype(np.int64) * int(FIXED_POINT)
-    biased: IntArray = np.maximum(exact - depth * noise.bias, noise.threshold - noise.bias)
-    return biased
+    return np.maximum(exact - depth * noise.bias, noise.threshold - noise.bias)
 
 
 def _people_by_cell(counted: FloatArray, scale: float, depths: IntArray, layout: Layout) -> FloatArray:

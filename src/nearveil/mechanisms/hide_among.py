@@ -188,8 +188,7 @@ class HideAmong(Mechanism):
         sources, answers = (cells.find(part.reshape(-1, 2)).reshape(part.shape[:-1]) for part in (x, t))
         inside = (np.abs(t) <= np.array(cells.region.half_extent_square) * (1 + 1e-12)).all(axis=-1)
         logs = self.channel.log_probability(sources, answers) - np.log(cells.areas)[answers]
-        density: FloatArray = np.where(inside, logs, -np.inf)
-        return density
+        return np.where(inside, logs, -np.inf)
 
     def rescaled(self, factor: float) -> Self:
         """Return a copy that publishes cells ``factor`` times as many steps away, cells and all."""

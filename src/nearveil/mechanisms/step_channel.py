@@ -128,10 +128,8 @@ class StepChannel:
         """Log probability of answering with a cell, given the cell somebody is in; both are broadcast."""
         source, answer = np.asarray(sources, dtype=np.int64), np.asarray(answers, dtype=np.int64)
         logs = np.log(self.falls.astype(np.float64))[self._steps(source, answer)]
-        found: FloatArray = (
-            logs + np.log(self.weights.astype(np.float64))[answer] - np.log(self.sums.astype(np.float64))[source]
-        )
-        return found
+        weights, sums = np.log(self.weights.astype(np.float64)), np.log(self.sums.astype(np.float64))
+        return logs + weights[answer] - sums[source]
 
     def _steps(self, first: IntArray, second: IntArray) -> npt.NDArray[np.int16]:
         """Steps between cells, at most M; both are broadcast. Ways are as long in both directions."""
