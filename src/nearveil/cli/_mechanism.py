@@ -279,7 +279,8 @@ hide_among_option = option(
     "--hide-among",
     type=int,
     metavar="N",
-    help="hide-among: mean number of users nearer to the true location than the published one.",
+    help="hide-among: mean number of users nearer to the true location than the published one; half of all users have "
+    "fewer than about N/2 others nearer.",
     show_default="that of --cells, or 100",
     heading=_HEADING,
 )

@@ -61,7 +61,7 @@ _OF_PIC = ("rounds", "delta")
     type=FILE,
     metavar="[INPUT] OUTPUT",
     help="CSV, TSV, GeoJSON or Parquet file of true locations, or - (left out with --density or --published), and the "
-    "file to write: intervals (.json), or cells (.geojson, .json or .parquet).",
+    "file to write: intervals (.json), or cells (.geojson or .json).",
 )
 @own_region_option
 @option(

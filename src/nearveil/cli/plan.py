@@ -61,7 +61,7 @@ _GOAL = "Goal (give one)"
     "--hide-among",
     type=int,
     metavar="N",
-    help="Best recall with everybody hidden among this many people.",
+    help="Best recall with users hidden among N on average; half of them have fewer than about N/2 others nearer.",
     heading=_GOAL,
 )
 @option(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -106,9 +106,7 @@ def _free_cells(mechanism: Mechanism, dataset: Dataset, cells_from: CellsFrom) -
         return cells_from_published(published, region, PUBLISHED_BEFORE_M, plan)
     if cells_from == "public":
         public = np.random.default_rng([seed, _PUBLIC_STREAM]).random(len(places)) < PUBLIC_SHARE
-        counted = Density.of_points(places[public])
-        # Those who are known stand for everybody.
-        return cells_from_density(replace(counted, counts=counted.counts / public.mean()), region, plan)
+        return cells_from_density(Density.of_points(places[public]), region, plan, population=len(places))
     return cells_from_points(places, region, plan)
 
 

@@ -41,7 +41,7 @@ class Graph(NamedTuple):
         return sources[once], self.neighbours[once].astype(np.int64), self.lengths[once].astype(np.int64)
 
 
-@kept_by_cells(1)
+@kept_by_cells
 def graph_of(cells: Cells) -> Graph:
     """Return the graph of cells that touch, by a side or a corner."""
     corners, sides = cells.corners, cells.sides
@@ -92,7 +92,7 @@ class Reach(NamedTuple):
 _SOURCES_AT_ONCE = 2048
 
 
-@kept_by_cells(1)
+@kept_by_cells
 def reach_of(cells: Cells, most: int) -> Reach:
     """Return who is in reach of whom, by a bounded search from every cell."""
     graph = graph_of(cells)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, wraps
 from pathlib import Path
@@ -31,7 +31,7 @@ FORMAT_VERSION = 1
 
 MOST_CELLS = 250_000
 MOST_BOXES = 1 << 24
-MOST_LEVELS = 12
+_MOST_LEVELS = 12
 
 PRIVTREE_RATIO = 7 / 3
 """Scale of the noise of a private quadtree times its epsilon: (2 b - 1) / (b - 1) for a tree that splits into b = 4."""
@@ -66,7 +66,7 @@ class Layout:
     levels: int
 
     def __post_init__(self) -> None:
-        possible = min(self.columns, self.rows) >= 1 and 0 <= self.levels <= MOST_LEVELS
+        possible = min(self.columns, self.rows) >= 1 and 0 <= self.levels <= _MOST_LEVELS
         if not possible or self.columns * self.rows << 2 * self.levels > MOST_BOXES:
             raise UsageError(f"cells need at least one box, and at most {MOST_BOXES:,} of the smallest boxes")
 
@@ -88,8 +88,8 @@ class Layout:
         return 2 * np.array(self.region.half_extent_m) / (columns, rows)
 
 
-LEAST_REACH, LARGEST_REACH = 3, 24
-LEAST_WEIGHT, LARGEST_WEIGHT = 8, 32767
+REACHES = 3, 24
+WEIGHTS = 8, 32767
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +105,10 @@ class Calibration:
 
     def __post_init__(self) -> None:
         check_positive(self.rate, "rate")
-        check_count(self.farthest, "farthest", least=LEAST_REACH, most=LARGEST_REACH)
+        check_count(self.farthest, "farthest", least=REACHES[0], most=REACHES[1])
         whole = bool(self.weights) and all(isinstance(weight, int) for weight in self.weights)
-        if not whole or min(self.weights) < LEAST_WEIGHT or max(self.weights) > LARGEST_WEIGHT:
-            raise UsageError(f"weights of cells are whole numbers from {LEAST_WEIGHT} to {LARGEST_WEIGHT:,}")
+        if not whole or min(self.weights) < WEIGHTS[0] or max(self.weights) > WEIGHTS[1]:
+            raise UsageError(f"weights of cells are whole numbers from {WEIGHTS[0]} to {WEIGHTS[1]:,}")
 
     def to_document(self) -> dict[str, Any]:
         """Return it as plain values for JSON."""
@@ -144,7 +144,7 @@ class Cells:
     """Whose data the cost counts: a row's, where a person may have had several."""
     calibration: Calibration | None = None
     """The channel that hides among ``hide_among`` people, found before: that takes seconds where cells are many."""
-    _kept: dict[str, dict[Any, Any]] = field(default_factory=dict, init=False, repr=False)
+    _kept: dict[str, tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         levels = self.layout.levels
@@ -428,19 +428,14 @@ def cells_from_document(document: Any) -> Cells:
 _Made = TypeVar("_Made", bound=Callable[..., Any])
 
 
-def kept_by_cells(most: int) -> Callable[[_Made], _Made]:
-    """Keep the last results of a function on the cells that it is given first: they live as long as these."""
+def kept_by_cells(make: _Made) -> _Made:
+    """Keep the last result of a function on the cells that it is given first: it lives as long as these."""
 
-    def keeping(make: _Made) -> _Made:
-        @wraps(make)
-        def kept(cells: Cells, *given: Hashable) -> Any:
-            results = cells._kept.setdefault(make.__name__, {})
-            if given in results:
-                return results[given]
-            while len(results) >= most:
-                results.pop(next(iter(results)), None)
-            return results.setdefault(given, make(cells, *given))
+    @wraps(make)
+    def kept(cells: Cells, *given: Any) -> Any:
+        last = cells._kept.get(make.__name__)
+        if last is None or last[0] != given:
+            last = cells._kept[make.__name__] = given, make(cells, *given)
+        return last[1]
 
-        return cast(_Made, kept)
-
-    return keeping
+    return cast(_Made, kept)

@@ -18,7 +18,6 @@ from nearveil.mechanisms.cells import (
     COUNTING_SHARE,
     MOST_BOXES,
     MOST_CELLS,
-    MOST_LEVELS,
     PRIVTREE_RATIO,
     Cells,
     CellSource,
@@ -86,7 +85,7 @@ class CellPlan:
             )
         while columns * rows << 2 * levels > MOST_BOXES:
             levels -= 1
-        return Layout(region, columns, rows, min(levels, MOST_LEVELS))
+        return Layout(region, columns, rows, levels)
 
 
 def check_hide_among(hide_among: int) -> int:
@@ -98,31 +97,26 @@ def check_hide_among(hide_among: int) -> int:
 # Cells from what is public: counts are looked at as they are.
 
 
-def cells_from_density(density: Density, region: Region, plan: CellPlan | None = None) -> Cells:
+def cells_from_density(
+    density: Density, region: Region, plan: CellPlan | None = None, *, population: int | None = None
+) -> Cells:
     """Make cells from public data: points, or a grid or polygons with counts. That costs nobody anything.
 
-    What lies outside the region does not count.
+    What lies outside the region does not count. Counts are scaled to a public ``population``, where one is given.
     """
     plan = plan or CellPlan()
     layout = plan.layout(region)
     counts = _spread_counts(density, layout)
     if not counts.sum() > 0:
         raise DataError("the density has nobody inside the region; check its columns and the region")
+    if population is not None:
+        check_count(population, "population", least=1, most=10**11)
+        counts *= population / counts.sum()
     return _by_counts(layout, counts, plan, "public")
 
 
 def cells_from_points(points: object, region: Region, plan: CellPlan | None = None) -> Cells:
-    """Make cells from public places, one row each: latitude, longitude.
-
-    Examples
-    --------
-    >>> from nearveil.io.synthetic import synthetic_city
-    >>> from nearveil.region import named_region
-    >>> region = named_region("san-francisco")
-    >>> cells = cells_from_points(synthetic_city(5_000, region, rng=1), region, CellPlan(hide_among=100))
-    >>> cells.source, cells.fit_epsilon
-    ('public', 0.0)
-    """
+    """Make cells from public places, one row each: latitude, longitude."""
     return cells_from_density(Density.of_points(region.check(points)), region, plan)
 
 
@@ -222,9 +216,7 @@ def _add_polygon(polygon: Any, people: float, layout: Layout, boxes: FloatArray)
 
 def _in_boxes(points: FloatArray, layout: Layout) -> FloatArray:
     """Places in units of smallest boxes, from the south-western corner of the region."""
-    half_extent = np.array(layout.region.half_extent_square)
-    placed: FloatArray = (layout.region.to_square(points) + half_extent) / layout.box
-    return placed
+    return (layout.region.to_square(points) + np.array(layout.region.half_extent_square)) / layout.box
 
 
 @kernel
@@ -327,10 +319,9 @@ def build_private_cells(
     ----------
     points : array-like or ExactAnswers
         One row per person, all of them in the region: latitude, longitude. Or an object that answers for all of them.
-    region, epsilon, plan
-        The public region, what the cells cost each person, added or removed, and how they are to be made.
-    rng : optional
-        Secure randomness unless a seed or generator is given.
+    region, epsilon, plan, rng
+        The public region; what the cells cost each person, added or removed; how they are to be made; and a seed or
+        generator in place of secure randomness.
     watch : callable, optional
         Called with the noisy counts of each depth, biased, and with the numbers of people in the largest boxes. What is
         published of the first is only whether they are above the threshold: the cost does not cover them as they are.
@@ -384,8 +375,7 @@ def build_private_cells(
 def _biased(counts: FloatArray, depth: int, noise: TreeNoise) -> IntArray:
     """Counts less the bias of their depth, never below the least that can matter."""
     exact = counts.astype(np.int64) * int(FIXED_POINT)
-    biased: IntArray = np.maximum(exact - depth * noise.bias, noise.threshold - noise.bias)
-    return biased
+    return np.maximum(exact - depth * noise.bias, noise.threshold - noise.bias)
 
 
 def _people_by_cell(counted: FloatArray, scale: float, depths: IntArray, layout: Layout) -> FloatArray:

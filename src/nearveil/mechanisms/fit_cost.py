@@ -53,13 +53,12 @@ def replacement_cost(learned: Learned, delta: float) -> tuple[float, float]:
 
 def _together(release: Guarantee, epsilon: float, delta: float, name: str) -> Guarantee:
     by_distance, came_out = release.notion.is_by_distance, f" in the {name} that came out"
-    return Guarantee(
+    return replace(
+        release,
         title="Together, for those fitted on",
-        notion=release.notion,
         epsilon=release.epsilon if by_distance else release.epsilon + epsilon,
         offset=epsilon if by_distance else 0.0,
-        unit=release.unit,
-        delta=min(1.0, delta + release.delta),
+        delta=min(1.0, release.delta + delta),
         neighbours=(
             f"{release.neighbours}{came_out if release.notion is Notion.INTERVAL else ''}, that place being among "
             f"those that the {name} were made from"
@@ -68,6 +67,9 @@ def _together(release: Guarantee, epsilon: float, delta: float, name: str) -> Gu
             f"the {name} depend on the people they were made from: for them another place costs up to "
             f"{round_up(epsilon)} more; with {name} from public data or from places already published it does not"
         ),
-        basis=release.basis,
+        not_covered="",
         because=f"the loss of the {name} twice, for removing and adding, and the release's loss given the {name}",
+        also=(),
+        notes=(),
+        certificate=None,
     )

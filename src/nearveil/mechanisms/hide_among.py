@@ -210,8 +210,7 @@ class HideAmong(Mechanism):
         sources, answers = (cells.find(part.reshape(-1, 2)).reshape(part.shape[:-1]) for part in (x, t))
         inside = (np.abs(t) <= np.array(cells.region.half_extent_square) * (1 + 1e-12)).all(axis=-1)
         logs = self.channel.log_probability(sources, answers) - np.log(cells.areas)[answers]
-        density: FloatArray = np.where(inside, logs, -np.inf)
-        return density
+        return np.where(inside, logs, -np.inf)
 
     def rescaled(self, factor: float) -> Self:
         """Return a copy that publishes cells ``factor`` times as many steps away, cells and all."""
@@ -229,7 +228,7 @@ class HideAmong(Mechanism):
             f"Hidden among {self.hide_among:,} is an average over users: half of all users have fewer than about "
             f"{self.hide_among / 2:,.0f} others nearer to them than what is published."
         )
-        given = Guarantee(
+        release = Guarantee(
             title="Every published place",
             notion=Notion.ELASTIC,
             epsilon=epsilon,
@@ -261,4 +260,4 @@ class HideAmong(Mechanism):
             ),
             certificate=channel.certificate,
         )
-        return with_fit_cost(given, cells, "cells")
+        return with_fit_cost(release, cells, "cells")

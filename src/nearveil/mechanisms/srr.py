@@ -106,10 +106,7 @@ class SRR(Mechanism):
         runs = zip(channel.starts, channel.stops, strict=True)
         group = len(channel.weights) - sum((start[sources] <= index) & (index < stop[sources]) for start, stop in runs)
         area = 4 * half_extent.prod() / 4**self.levels
-        density: FloatArray = np.where(
-            possible, np.log(channel.weights[group] * channel.alpha[sources] / area), -np.inf
-        )
-        return density
+        return np.where(possible, np.log(channel.weights[group] * channel.alpha[sources] / area), -np.inf)
 
     def _cell_code(self, x: FloatArray) -> IntArray:
         half_extent = np.array(self.resolved_region.half_extent_square)

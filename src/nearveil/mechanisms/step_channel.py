@@ -23,15 +23,7 @@ import numpy.typing as npt
 from nearveil.errors import UsageError
 from nearveil.kernels import inlined_kernel, kernel
 from nearveil.mechanisms.cell_steps import STEP, STEP_BITS, STEP_MASK, Reach, graph_of, in_threads, reach_of
-from nearveil.mechanisms.cells import (
-    LARGEST_REACH,
-    LARGEST_WEIGHT,
-    LEAST_REACH,
-    LEAST_WEIGHT,
-    Calibration,
-    Cells,
-    kept_by_cells,
-)
+from nearveil.mechanisms.cells import REACHES, WEIGHTS, Calibration, Cells, kept_by_cells
 from nearveil.privacy.guarantee import Certificate, Method
 from nearveil.types import FloatArray, IntArray, ShortIntArray, WordArray
 
@@ -42,6 +34,7 @@ _FAR_SHARE = 0.05
 _USUAL_RATE = 1.25
 _RATE_SHARE = 0.75
 _TABLE_ENTRIES = 1 << 26
+_ORDER_BITS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +119,8 @@ class StepChannel:
             method=Method.EDGES,
             how=(
                 "between neighbours the loss is at most what the probability falls by over their distance, plus the "
-                "difference of their log-sums; both are computed from whole numbers for every pair, and along the "
-                "shortest way between two cells losses and distances add up"
+                "difference of their log-sums, computed from whole numbers for every pair; along the shortest way "
+                "between two cells losses and distances add up"
             ),
         )
 
@@ -135,10 +128,8 @@ class StepChannel:
         """Log probability of answering with a cell, given the cell somebody is in; both are broadcast."""
         source, answer = np.asarray(sources, dtype=np.int64), np.asarray(answers, dtype=np.int64)
         logs = np.log(self.falls.astype(np.float64))[self._steps(source, answer)]
-        found: FloatArray = (
-            logs + np.log(self.weights.astype(np.float64))[answer] - np.log(self.sums.astype(np.float64))[source]
-        )
-        return found
+        weights, sums = np.log(self.weights.astype(np.float64)), np.log(self.sums.astype(np.float64))
+        return logs + weights[answer] - sums[source]
 
     def _steps(self, first: IntArray, second: IntArray) -> npt.NDArray[np.int16]:
         """Steps between cells, at most M; both are broadcast. Ways are as long in both directions."""
@@ -203,8 +194,7 @@ class StepChannel:
 
 def farthest_for(cells: Cells, rate: float) -> int:
     """Return M for about this rate: so far that all cells beyond it together get a small share."""
-    steps = math.ceil(math.log(len(cells) / _FAR_SHARE) / rate)
-    return min(max(steps, LEAST_REACH), LARGEST_REACH)
+    return int(np.clip(math.ceil(math.log(len(cells) / _FAR_SHARE) / rate), *REACHES))
 
 
 _CELLS_AT_ONCE = 4096
@@ -239,9 +229,6 @@ def _high_product(first: np.uint64, second: np.uint64) -> np.uint64:
     a, b, c, d = first >> half, first & mask, second >> half, second & mask
     middle = ((b * d) >> half) + ((a * d) & mask) + ((b * c) & mask)
     return a * c + ((a * d) >> half) + ((b * c) >> half) + (middle >> half)
-
-
-_ORDER_BITS = 12
 
 
 class _Tables(NamedTuple):
@@ -296,20 +283,20 @@ _ROUNDS = 2
 _LEAST_RATE, _LARGEST_RATE = 0.02, 60.0
 
 
-@kept_by_cells(2)
+@kept_by_cells
 def given_channel(cells: Cells, calibration: Calibration) -> StepChannel:
     """Return the channel that was calibrated before."""
     weights = np.array(calibration.weights, dtype=np.int64)
     return StepChannel(cells, calibration.rate, calibration.farthest, weights)
 
 
-@kept_by_cells(2)
+@kept_by_cells
 def rescaled_channel(cells: Cells, channel: StepChannel, factor: float) -> StepChannel:
     """Return a channel between cells that falls ``factor`` times as slowly: to test tests with."""
     return replace(channel, cells=cells, rate=channel.rate / factor)
 
 
-@kept_by_cells(2)
+@kept_by_cells
 def channel_for_epsilon(cells: Cells, epsilon: float) -> StepChannel:
     """The fastest fall whose bound is at most epsilon, with weights that allow it to be fast."""
     weights = np.full(len(cells), _UNIT_WEIGHT, dtype=np.int64)
@@ -337,7 +324,7 @@ def _fastest(start: StepChannel, epsilon: float) -> StepChannel:
     return best
 
 
-@kept_by_cells(2)
+@kept_by_cells
 def channel_for_people(cells: Cells, hide_among: int) -> StepChannel:
     """The fastest fall with so many people nearer than the published place, on average over people."""
     cells.check_holds(hide_among)
@@ -426,4 +413,4 @@ def balanced_weights(channel: StepChannel) -> IntArray:
         momentum = 0.9 * momentum + 0.1 * slope
         spread = 0.99 * spread + 0.01 * slope**2
         logs = logs - _BALANCING_PACE * (momentum / (1 - 0.9**turn)) / (np.sqrt(spread / (1 - 0.99**turn)) + 1e-12)
-    return np.clip(np.rint(_UNIT_WEIGHT * np.exp(best_logs)), LEAST_WEIGHT, LARGEST_WEIGHT).astype(np.int64)
+    return np.clip(np.rint(_UNIT_WEIGHT * np.exp(best_logs)), *WEIGHTS).astype(np.int64)

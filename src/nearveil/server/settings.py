@@ -111,7 +111,8 @@ class Settings(BaseSettings):
     )
     hide_among: People = _setting(
         None,
-        "Number of people to hide among, in place of noise; needs cells.",
+        "Mean number of users to hide among, in place of noise; half of all users have fewer than about half as many "
+        "others nearer. Needs cells.",
         panel="Protection",
         least=2,
         most=MOST_HIDE_AMONG,
