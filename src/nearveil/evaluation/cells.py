@@ -225,9 +225,6 @@ class UtilityCell(Cell):
 
 
 _QUERY_STREAM, _TARGET_STREAM, _NAMING_STREAM = 1, 2, 3
-NAMED_FAST = ("planar-laplace", "hide-among")
-"""Mechanisms whose first guess is found by a search for the nearest address, or cell by cell."""
-
 _CALIBRATION_SECONDS = 2.0
 
 
@@ -259,13 +256,13 @@ class FrontierCell(Cell):
     def seconds(self) -> float:
         """Guessing takes most of it, naming some, and finding how to choose among cells."""
         each = self.defence.entry.seconds_per_guess
-        naming = 0.5 if self.defence.mechanism in NAMED_FAST else 0.5 * each * self.named
+        naming = 0.5 if self.defence.entry.named_fast else 0.5 * each * self.named
         return 0.3 + each * self.targets + naming + _CALIBRATION_SECONDS * self.defence.hides_among
 
 
 def named_in_a_run(defence: Defence, runs: int) -> int:
     """How many people to name in each run: 2,000, or as many in all runs together where it takes long."""
-    return NAMING_TARGETS if defence.mechanism in NAMED_FAST else -(-NAMING_TARGETS // runs)
+    return NAMING_TARGETS if defence.entry.named_fast else -(-NAMING_TARGETS // runs)
 
 
 # The best attacker by how dense it is where people live.

@@ -318,7 +318,7 @@ class Mechanism(ABC):
         return (repr(self),)
 
     def distance(self, first: FloatArray, second: FloatArray) -> FloatArray:
-        """Return how far apart locations are in what epsilon is per: 1 if in nothing, inf where nothing is promised."""
+        """Return how far apart locations are, in what epsilon is per, or 1; infinite where the guarantee says nothing."""
         if (group := self.groups(first)) is not None:
             return np.where(group == self.groups(second), 1.0, np.inf)
         notion = self.guarantee.notion

@@ -61,6 +61,8 @@ class MechanismEntry:
         Whether a plan tries it unasked.
     seconds_per_guess : float
         About how long the best attacker takes to guess one location, for progress bars.
+    named_fast : bool
+        Whether its first guess is found by a search for the nearest address, or cell by cell.
     """
 
     name: str
@@ -70,6 +72,7 @@ class MechanismEntry:
     look: tuple[str, str, str] | None = None
     in_plans: bool = False
     seconds_per_guess: float = 0.004
+    named_fast: bool = False
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -117,8 +120,11 @@ MECHANISMS: dict[str, MechanismEntry] = {
             _STRENGTHS["noise_m"],
             ("purple", ">", "-"),
             in_plans=True,
+            named_fast=True,
         ),
-        MechanismEntry("hide-among", "hide among people", HideAmong, _STRENGTHS["hide_among"], ("sky", "D", "-")),
+        MechanismEntry(
+            "hide-among", "hide among people", HideAmong, _STRENGTHS["hide_among"], ("sky", "D", "-"), named_fast=True
+        ),
         MechanismEntry("srr", "SRR", SRR, (20.0, 14.0, 12.0, 11.0, 10.0, 9.0, 8.0, 6.0), ("green", "^", "-.")),
         MechanismEntry(
             "square", "Square", Square, (25.0, 20.0, 18.0, 16.0, 14.0, 12.0, 10.0, 6.0), ("orange", "s", "--")

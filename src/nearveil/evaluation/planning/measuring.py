@@ -14,7 +14,7 @@ import numpy as np
 from nearveil.attacks.bayes import BayesAttacker, Prior, prior_from_points
 from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, score_attacker
 from nearveil.evaluation.attack_experiment import Mean, Share, mean_over_runs, share_over_runs
-from nearveil.evaluation.cells import NAMED_FAST, TAU_M, Publication, best_guess_of, naming_of
+from nearveil.evaluation.cells import TAU_M, Publication, best_guess_of, naming_of
 from nearveil.evaluation.defences import Defence, stated_loss
 from nearveil.evaluation.utility import draw_queries, measure_utility
 from nearveil.io.datasets import Dataset
@@ -113,7 +113,7 @@ class Sizes:
 
     def named_for(self, defence: Defence) -> int:
         """How many people are named."""
-        return max(self.named, NAMING_TARGETS) if self.named and defence.mechanism in NAMED_FAST else self.named
+        return max(self.named, NAMING_TARGETS) if self.named and defence.entry.named_fast else self.named
 
 
 class Bench:
