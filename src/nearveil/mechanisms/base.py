@@ -318,7 +318,7 @@ class Mechanism(ABC):
         return (repr(self),)
 
     def distance(self, first: FloatArray, second: FloatArray) -> FloatArray:
-        """Return how far apart locations are, in what epsilon is per, or 1; infinite where the guarantee says nothing."""
+        """Return how far apart locations are in the unit of epsilon; 1 if it has none, inf if nothing is promised."""
         if (group := self.groups(first)) is not None:
             return np.where(group == self.groups(second), 1.0, np.inf)
         notion = self.guarantee.notion
