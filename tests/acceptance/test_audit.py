@@ -74,8 +74,8 @@ def test_noise_within_intervals_does_not_hide_in_which_interval_a_user_is() -> N
 def test_a_python_function(blurs: Path, tmp_path: Path) -> None:
     """A disc has an edge, so no epsilon holds; uniform locations tell nothing (false alarms: 1e-6)."""
     witness = tmp_path / "witness.json"
-    disc = ("--callable", f"{blurs}:disc", "--region", REGION)
-    assert run("audit", *disc, "--claim", "metric:4/km", *SMALL, "--witness", witness).code == 1
+    disc = ("--callable", f"{blurs}:disc")
+    assert run("audit", *disc, "--region", REGION, "--claim", "metric:4/km", *SMALL, "--witness", witness).code == 1
     assert run("audit", "--check", witness, *disc, *SMALL).code == 1
     # A file never has something run.
     assert run("audit", "--check", witness, *SMALL).code == 2
