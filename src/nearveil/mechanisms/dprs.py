@@ -84,7 +84,7 @@ class DPRS(Mechanism):
     (2000, 2)
     >>> dprs.guarantee.notion.value
     'metric'
-    >>> DPRS(epsilon=1.0).chosen_release
+    >>> DPRS(epsilon=1.0, region="berlin").chosen_release
     'interval'
     """
 
