@@ -25,7 +25,7 @@ LAYERS = (
     {"nearby"},
     {"mechanisms"},
     {"privacy"},
-    {"region", "geodesy", "sphere", "randomness", "hashing", "io"},
+    {"region", "sphere", "geodesy", "randomness", "hashing", "io"},
     {"errors", "types", "kernels", "_lazy", "plugins", "html_card"},
 )
 # Results that can draw themselves: they load the pictures, which lie above them, in the method that draws.

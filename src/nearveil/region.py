@@ -493,8 +493,8 @@ def region_around(points: FloatArray, margin: float = 0.05) -> Region:
 
     Examples
     --------
-    >>> region_around(np.array([[-17.0, 179.5], [-18.0, -179.5]])).width_deg
-    1.1
+    >>> region_around(np.array([[-17.0, 179.5], [-18.0, -179.5]])).west
+    179.45
     """
     around = np.sort(points[:, 1])
     # The widest gap between neighbors, around the Earth, is outside.

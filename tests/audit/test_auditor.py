@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -277,9 +279,8 @@ def test_the_interval_release_is_measured_to_eight_tenths(city: FloatArray) -> N
 
 @pytest.mark.parametrize("noise", ["laplace", *for_evidence("gaussian")])
 def test_the_interval_release_with_less_noise_is_caught(city: FloatArray, noise: str) -> None:
-    mechanism = DPRS(release="interval", epsilon=1.0, centres=200, noise=noise, seed=1, region="san-francisco").fit(
-        city
-    )  # type: ignore[arg-type]
+    settings: dict[str, Any] = {"noise": noise, "region": "san-francisco"}
+    mechanism = DPRS(release="interval", epsilon=1.0, centres=200, seed=1, **settings).fit(city)
     assert audited(mechanism).verdict is Verdict.CONSISTENT
     narrow = audited(mechanism.rescaled(0.7), own_claim(mechanism.guarantee), samples=400_000)
     assert narrow.verdict is Verdict.VIOLATED

@@ -135,7 +135,7 @@ class Forgetful(PlanarLaplace):
 class InDegrees(PlanarLaplace):
     """Takes a degree of longitude for a degree of latitude: metres are not metres."""
 
-    frame = "metres"
+    frame = "metres"  # type: ignore[assignment]
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         return x + 1000 * (rows.uniforms(2) - 0.5)

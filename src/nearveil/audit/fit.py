@@ -176,7 +176,7 @@ def audit_fit(
     Examples
     --------
     >>> from nearveil import DPRS
-    >>> audit_fit(DPRS(centres=2), fits=1000, seed=1).verdict.value
+    >>> audit_fit(DPRS(centres=2, region="berlin"), fits=1000, seed=1).verdict.value
     'consistent'
     """
     fits = DEFAULT_FITS if fits is None else fits

@@ -162,7 +162,7 @@ def plan(
     made = make_plan(
         source,
         chosen[0],
-        region=public_region,
+        region=region or public_region,
         read=reading,
         mechanisms=extra,
         between_all_places=between_all_places,
