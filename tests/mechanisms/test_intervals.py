@@ -119,12 +119,4 @@ def test_intervals_say_what_they_cost(san_francisco: Region, city: FloatArray, i
 
 def test_coinciding_centres_are_no_intervals(san_francisco: Region) -> None:
     with pytest.raises(UsageError, match="different"):
-        Intervals(
-            region=san_francisco,
-            centres=np.zeros((2, 2)),
-            radii=np.zeros(2),
-            method="public",
-            answers=(),
-            gamma=0.5,
-            seeded=False,
-        )
+        Intervals(region=san_francisco, centres=np.zeros((2, 2)), method="public", answers=(), gamma=0.5, seeded=False)
