@@ -72,7 +72,7 @@ def test_synthetic_people_come_from_the_noisy_answers_alone(san_francisco: Regio
 def test_the_delta_of_synthetic_people_is_that_of_intervals(san_francisco: Region, city: FloatArray) -> None:
     for epsilon in (0.5, 3.0):
         fitted = build_grid_intervals(city, region=san_francisco, epsilon=epsilon, centres=50, rng=1)
-        assert fitted.pure_fit_cost == pytest.approx((epsilon, synthetic_delta(epsilon)))
+        assert fitted.fit_cost(1e-300) == pytest.approx((epsilon, synthetic_delta(epsilon)))
 
 
 def test_bad_input(san_francisco: Region, city: FloatArray) -> None:

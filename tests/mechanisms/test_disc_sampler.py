@@ -175,19 +175,6 @@ def test_everybody_lands_on_their_disc_alone_as_in_a_batch(noise: int, scale: fl
         assert (alone[0] == drawn[i]).all()
 
 
-@pytest.mark.statistical
-def test_discs_are_moved_and_scaled() -> None:
-    """Two discs at once, each with its own center, radius and scale. False-alarm rate 1e-6 each."""
-    centres, radii, scales = np.array([[0.5, 0.5], [-0.4, 0.1]]), np.array([0.1, 0.3]), np.array([0.05, 0.4])
-    x = np.tile(np.array([[0.55, 0.45], [-0.2, 0.5]]), (DRAWS, 1))
-    disc = np.tile(np.array([0, 1]), DRAWS)
-    drawn = sample_discs(LAPLACE, x, disc, centres, radii, scales, numbered_rows(len(x), 3))
-    for j in (0, 1):
-        unit = (drawn[disc == j] - centres[j]) / radii[j]
-        place = tuple((x[j] - centres[j]) / radii[j])
-        assert p_value(count(unit, place), LAPLACE, place, scales[j] / radii[j]) > LEVEL
-
-
 @dataclass
 class Watched(RowKeystream):
     """Rows that note which blocks were asked for."""

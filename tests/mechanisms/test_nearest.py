@@ -9,7 +9,7 @@ from nearveil.mechanisms.nearest import NearestCentre, nearest_point_of_discs
 
 def test_sums_are_exact_and_count_everybody(rng: np.random.Generator) -> None:
     centres, whole = rng.uniform(-1, 1, (50, 2)), rng.integers(-(2**20), 2**20, (20_000, 2))
-    x = whole * 2.0**-20
+    x = (whole * 2.0**-20).astype(np.float64)
     own = ((x[:, None] - centres) ** 2).sum(axis=-1).argmin(axis=1)
     assert (NearestCentre(centres)(x) == own).all()
     sums = NearestCentre(centres).sums(whole, 2.0**-20)

@@ -87,16 +87,6 @@ def test_a_coarser_mesh_gives_a_larger_bound() -> None:
     assert coarse - 2 * math.sqrt(2) / 2.0 == pytest.approx(2 * math.pi / 2 / 50 / 2.0, rel=0.05)
 
 
-def test_what_is_not_known_of_the_mass_is_in_the_bound() -> None:
-    """Both brackets take the unfavourable end: the bound exceeds what is attained by gaps and slope."""
-    scale, angles = 40.0, 1000
-    step = math.pi / 4 / angles
-    low, high = _log_mass_bounds(np.array([step / 2]), scale)
-    slope = 2 * step / scale
-    curve = 2 * math.sqrt(2) * (1 - math.cos(step / 2)) / scale
-    assert laplace_disc_loss(scale, angles) >= 2 * math.sqrt(2) / scale + slope - curve + (high[0] - low[0])
-
-
 # -- interval ----------------------------------------------------------------------------------------------------
 
 

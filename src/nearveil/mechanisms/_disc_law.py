@@ -172,11 +172,5 @@ def _cuts(noise: int, first: float, second: float, top: float, scale: float) -> 
 @kernel
 def _rule(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Sixteen Gauss-Legendre nodes, with weights, between every two neighboring edges."""
-    count = len(_NODES)
-    nodes = np.empty((len(edges) - 1) * count)
-    weights = np.empty_like(nodes)
-    for i in range(len(edges) - 1):
-        half = 0.5 * (edges[i + 1] - edges[i])
-        nodes[i * count : (i + 1) * count] = edges[i] + half * (1.0 + _NODES)
-        weights[i * count : (i + 1) * count] = half * _WEIGHTS
-    return nodes, weights
+    start, half = edges[:-1].reshape(-1, 1), 0.5 * np.diff(edges).reshape(-1, 1)
+    return (start + half * (1.0 + _NODES)).ravel(), (half * _WEIGHTS).ravel()

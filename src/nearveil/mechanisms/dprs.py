@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.fit_cost import with_fit_cost
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.mechanisms.intervals import Intervals, intervals_from_document, without_small_intervals
 from nearveil.mechanisms.nearest import NearestCentre
@@ -135,8 +136,6 @@ class DPRS(Mechanism):
         for value, name in ((self.epsilon, "epsilon"), (self.fit_epsilon, "fit_epsilon")):
             if value is not None:
                 check_epsilon(value, name)
-        if self.release is None and self.epsilon is not None and self.noise_m is not None:
-            raise UsageError("give either noise_m, for the release metric, or epsilon, for the release interval")
         if self.chosen_release == "paper" and self.fit_epsilon is not None:
             raise UsageError("the paper's release pays for intervals with half of epsilon; leave fit_epsilon out")
         if self.chosen_release != "metric":
@@ -166,12 +165,9 @@ class DPRS(Mechanism):
     @property
     def fit_plan(self) -> FitPlan:
         """How `fit` builds intervals."""
+        method = self.fit_method or ("pic" if self.chosen_release == "paper" else "private-grid")
         return FitPlan(
-            method=self.fit_method or ("pic" if self.chosen_release == "paper" else "private-grid"),
-            centres=self.centres,
-            rounds=self.rounds,
-            gamma=self.gamma,
-            population=self.population,
+            method=method, centres=self.centres, rounds=self.rounds, gamma=self.gamma, population=self.population
         )
 
     @property
@@ -279,7 +275,7 @@ class DPRS(Mechanism):
             return MetricRelease(intervals, noise, noise.rescaled(factor))
         if self.chosen_release == "interval":
             return IntervalRelease(intervals, self.noise, self.chosen_epsilon, factor)
-        return PaperRelease(intervals, self.noise, self.scales.release_scale * factor)
+        return PaperRelease(intervals, self.noise, self.scales.release_scale * factor, self.delta)
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Draw a point of each user's disc, in the square; release ``metric``: a noisy location in degrees."""
@@ -287,7 +283,8 @@ class DPRS(Mechanism):
 
     def remap(self, t: FloatArray) -> FloatArray:
         """Release ``metric``: move noisy locations to the nearest point of the discs."""
-        return self._release.remap(t)
+        release = self._release
+        return release.remap(t) if isinstance(release, MetricRelease) else t
 
     @property
     def remaps(self) -> bool:
@@ -300,13 +297,16 @@ class DPRS(Mechanism):
 
     def density_given(self, x: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return `log_density` for all pairs, with the disc and the mass of the noise found once for each ``x``."""
-        overridden = type(self).log_density is not DPRS.log_density
-        return super().density_given(x) if overridden else self._release.density_given(x)
+        release, overridden = self._release, type(self).log_density is not DPRS.log_density
+        if isinstance(release, MetricRelease) or overridden:
+            return super().density_given(x)
+        return release.density_given(x)
 
     @property
     def guarantee(self) -> Guarantee:
         """What the published locations promise; for the paper's release that is less than the paper says."""
-        return self._release.guarantee(self.delta, self._notes())
+        given = self._release.guarantee(self._notes())
+        return with_fit_cost(given, self.current_intervals, "intervals", self.delta)
 
     def rescaled(self, factor: float) -> Self:
         """Return a copy with noise ``factor`` times as wide, intervals and all."""

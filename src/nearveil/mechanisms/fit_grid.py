@@ -21,7 +21,7 @@ from nearveil.mechanisms.fit_pic import (
     head_count,
     redraw_unusable,
 )
-from nearveil.mechanisms.intervals import Intervals, centres_for, radii_around
+from nearveil.mechanisms.intervals import Intervals, centres_for
 from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.privacy.accounting import LaplaceAnswers
 from nearveil.privacy.guarantee import check_positive
@@ -38,18 +38,9 @@ _MOST_CELLS = 4_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyGrid:
-    """What may be used openly: noisy counts and a number of users, with the answers that they cost.
+    """What may be used openly: noisy counts, shape (rows, columns), and a number of users, public or noisy.
 
-    Attributes
-    ----------
-    region : Region
-        Public.
-    noisy : ndarray of shape (rows, columns)
-        Noisy counts.
-    population : float
-        A number of users, public or noisy.
-    answers : tuple of LaplaceAnswers
-        What was asked, the histogram last.
+    ``answers`` is what they cost, the histogram last.
     """
 
     region: Region
@@ -140,13 +131,7 @@ def build_grid_intervals(
     number = centres_for(grid.population) if centres is None else centres
     found = _k_means(_stand_ins(grid, number, randomness.generator), region, number, randomness.generator, progress)
     return Intervals(
-        region=region,
-        centres=found,
-        radii=radii_around(found, gamma),
-        method="private-grid",
-        answers=grid.answers,
-        gamma=gamma,
-        seeded=randomness.seeded,
+        region=region, centres=found, method="private-grid", answers=grid.answers, gamma=gamma, seeded=randomness.seeded
     )
 
 

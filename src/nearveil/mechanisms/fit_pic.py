@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms.intervals import Intervals, centres_for, check_gamma, radii_around
+from nearveil.mechanisms.intervals import Intervals, centres_for, check_gamma
 from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, LaplaceAnswers
 from nearveil.privacy.guarantee import check_count, check_positive
@@ -66,15 +66,8 @@ def build_pic_intervals(
         found = redraw_unusable(_means(noisy(_sums_around(found))), region, randomness.generator)
         if progress:
             progress(1)
-    return Intervals(
-        region=region,
-        centres=found,
-        radii=radii_around(found, gamma),
-        method="pic",
-        answers=(LaplaceAnswers(QUERIES_PER_ROUND * rounds + counts_users, scale),),
-        gamma=gamma,
-        seeded=randomness.seeded,
-    )
+    answers = (LaplaceAnswers(QUERIES_PER_ROUND * rounds + counts_users, scale),)
+    return Intervals(region=region, centres=found, method="pic", answers=answers, gamma=gamma, seeded=randomness.seeded)
 
 
 def _sums_around(centres: FloatArray) -> Question:

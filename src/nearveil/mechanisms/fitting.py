@@ -11,7 +11,7 @@ from nearveil.errors import UsageError
 from nearveil.mechanisms.fit_grid import ROUNDS as GRID_ROUNDS
 from nearveil.mechanisms.fit_grid import build_grid_intervals
 from nearveil.mechanisms.fit_pic import MOST_CENTRES, Watch, build_pic_intervals, centres_in_region
-from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals, check_gamma, radii_around
+from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals, check_gamma
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, fit_scale_for
 from nearveil.privacy.guarantee import check_count, check_delta, check_epsilon
 from nearveil.randomness import Randomness, as_randomness
@@ -101,13 +101,5 @@ def build_public_intervals(
     check_count(centres, "centres", least=2, most=MOST_CENTRES)
     check_gamma(gamma)
     found = centres_in_region(region, centres, as_randomness(rng).generator)
-    return Intervals(
-        region=region,
-        centres=found,
-        radii=radii_around(found, gamma),
-        method="public",
-        answers=(),
-        gamma=gamma,
-        # Public randomness hides nothing, so knowing its seed undoes nothing.
-        seeded=False,
-    )
+    # Public randomness hides nothing, so knowing its seed undoes nothing.
+    return Intervals(region=region, centres=found, method="public", answers=(), gamma=gamma, seeded=False)

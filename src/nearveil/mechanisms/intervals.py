@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -61,7 +61,7 @@ class Intervals:
     region : Region
         The region whose square the discs live in.
     centres, radii : ndarray
-        Shape (m, 2) and (m,), in units of the square.
+        Shape (m, 2) and (m,), in units of the square. The radii follow from the centers and gamma.
     method : {"pic", "private-grid", "public"}
         How the centres were found.
     answers : tuple of LaplaceAnswers
@@ -76,20 +76,25 @@ class Intervals:
 
     region: Region
     centres: FloatArray
-    radii: FloatArray
     method: Method
     answers: tuple[LaplaceAnswers, ...]
     gamma: float
     seeded: bool
     unit: Literal["person", "row"] = "person"
+    radii: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.centres.ndim != 2 or self.centres.shape[1] != 2 or self.radii.shape != (len(self.centres),):
-            raise UsageError("intervals need one radius for each centre")
-        if len(self.radii) < 2 or not (np.isfinite(self.radii).all() and (self.radii > 0).all()):
+        if self.centres.ndim != 2 or self.centres.shape[1] != 2 or len(self.centres) < 2:
             raise UsageError("intervals need at least two centres, all different")
         if not (np.abs(self.centres) <= np.array(self.region.half_extent_square) * (1 + 1e-12)).all():
             raise UsageError("the centres of intervals must lie in their region")
+        # Slow to load, and many commands never need it.
+        from scipy.spatial import cKDTree  # noqa: PLC0415
+
+        distances, _ = cKDTree(self.centres).query(self.centres, k=2)
+        object.__setattr__(self, "radii", check_gamma(self.gamma) * np.ascontiguousarray(distances[:, 1]))
+        if not (self.radii > 0).all():
+            raise UsageError("intervals need at least two centres, all different")
         for array in (self.centres, self.radii):
             array.setflags(write=False)
 
@@ -107,25 +112,25 @@ class Intervals:
         return not self.answers
 
     def fit_cost(self, delta: float) -> tuple[float, float]:
-        """Return epsilon and delta between fitting with and without one person, at most the given delta."""
+        """Return epsilon and delta between fitting with and without one user, about the given delta at most."""
         if not self.answers:
             return 0.0, 0.0
-        pure, unreachable = self.pure_fit_cost
-        epsilon = fit_epsilon(self.answers, delta=delta)
-        # A delta that saves next to nothing is not worth having.
-        return (epsilon, min(1.0, delta + unreachable)) if epsilon < 0.99 * pure else (pure, unreachable)
-
-    @property
-    def pure_fit_cost(self) -> tuple[float, float]:
-        """Epsilon by plain composition, and as delta what the finite range of the noise adds."""
+        # Plain composition needs no delta but for what the finite range of the noise adds.
         unreachable = sum(4 * part.count * math.exp(1 / part.scale - EXPONENTIAL_REACH) for part in self.answers)
-        return pure_fit_epsilon(self.answers), min(1.0, unreachable)
+        pure, epsilon = pure_fit_epsilon(self.answers), fit_epsilon(self.answers, delta=delta)
+        # A delta that saves next to nothing is not worth having.
+        saved = epsilon < 0.99 * pure
+        return (epsilon, min(1.0, delta + unreachable)) if saved else (pure, min(1.0, unreachable))
 
     def guarantee(self, delta: float) -> Guarantee:
         """Return what holds for the intervals themselves, once they are published."""
         epsilon, delta = self.fit_cost(delta)
-        promise, not_covered = "the discs were made without anybody's data", ""
+        promise, not_covered, because = "the discs were made without anybody's data", "", "no data, no cost"
         if self.answers:
+            asked = " and ".join(f"{part.count} with scale {part.scale:.4g}" for part in self.answers)
+            because = (
+                f"all sums and counts that a person is in, each of which one changes by 1, have Laplace noise: {asked}"
+            )
             promise = "how much the discs can depend on any one row fitted on is bounded by epsilon"
             not_covered = "the discs show where people in general are; replacing the place of one row counts twice"
         found = Guarantee(
@@ -141,16 +146,10 @@ class Intervals:
             promise=promise,
             not_covered=not_covered,
             basis=Basis.THEOREM,
-            because=self._reason(),
+            because=because,
             notes=(SEEDED_INTERVALS_NOTE,) if self.seeded else (),
         )
         return found if self.unit == "person" else found.counted_per_row()
-
-    def _reason(self) -> str:
-        if not self.answers:
-            return "no data, no cost"
-        asked = " and ".join(f"{part.count} with scale {part.scale:.4g}" for part in self.answers)
-        return f"every sum and count that a person is in has Laplace noise, in units of what one can change: {asked}"
 
     # -- one JSON file ---------------------------------------------------------------------------------------
 
@@ -206,10 +205,9 @@ def _from_document(document: dict[str, Any]) -> Intervals:
     intervals = Intervals(
         region=Region(**document["region"]),
         centres=np.array(document["centres"], dtype=np.float64),
-        radii=np.array(document["radii"], dtype=np.float64),
         method=document["method"],
         answers=tuple(LaplaceAnswers(int(part["count"]), float(part["scale"])) for part in budget["laplace_answers"]),
-        gamma=check_gamma(float(document["gamma"])),
+        gamma=float(document["gamma"]),
         seeded=bool(document["seeded"]),
         unit=budget["unit"],
     )
@@ -219,19 +217,11 @@ def _from_document(document: dict[str, Any]) -> Intervals:
         and intervals.unit in ("person", "row")
         # Intervals from data that was never asked, or public ones that cost something, cannot be.
         and (intervals.method == "public") == intervals.is_free
-        and np.allclose(intervals.radii, radii_around(intervals.centres, intervals.gamma), rtol=1e-9)
+        and np.allclose(intervals.radii, document["radii"], rtol=1e-9)
     )
     if not sound:
         raise ValueError("document")
     return intervals
-
-
-def radii_around(centres: FloatArray, gamma: float) -> FloatArray:
-    """Return gamma times the distance from each center to the nearest other one."""
-    from scipy.spatial import cKDTree  # noqa: PLC0415
-
-    distances, _ = cKDTree(centres).query(centres, k=2)
-    return gamma * np.ascontiguousarray(distances[:, 1])
 
 
 @lru_cache(maxsize=8)
@@ -253,7 +243,7 @@ def without_small_intervals(intervals: Intervals, least_radius_m: float) -> Inte
         return intervals
     if kept.sum() < 2:
         raise UsageError("the least radius leaves fewer than two intervals; ask for a smaller one")
-    return replace(intervals, centres=centres[kept], radii=radii_around(centres[kept], intervals.gamma))
+    return replace(intervals, centres=centres[kept])
 
 
 def check_gamma(gamma: float) -> float:

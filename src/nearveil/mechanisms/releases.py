@@ -22,7 +22,6 @@ import numpy as np
 from nearveil.mechanisms._disc_law import NOISE_CODES, log_density, log_masses
 from nearveil.mechanisms._disc_loss import DiscLoss, calibrated_disc_loss
 from nearveil.mechanisms._disc_sampler import sample_discs
-from nearveil.mechanisms.fit_cost import with_fit_cost
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter, l2_diameter
 from nearveil.mechanisms.nearest import NearestCentre, nearest_point_of_discs
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
@@ -50,10 +49,6 @@ class MetricRelease:
         """Log density per square meter of the noisy location, before it is moved to a disc."""
         return self.noise.log_density(x, t)
 
-    def density_given(self, x: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """Return `log_density` for all pairs."""
-        return self.noise.density_given(x)
-
     def remap(self, t: FloatArray) -> FloatArray:
         """Move noisy locations to the nearest point of the union of the discs, within the region."""
         region, intervals = self.intervals.region, self.intervals
@@ -61,17 +56,15 @@ class MetricRelease:
         noisy = region.to_square(region.publish(t))
         return region.from_square(nearest_point_of_discs(noisy, intervals.centres, intervals.radii))
 
-    def guarantee(self, delta: float, notes: tuple[str, ...]) -> Guarantee:
-        """Geo-indistinguishability given the intervals, the intervals, and both together."""
+    def guarantee(self, notes: tuple[str, ...]) -> Guarantee:
+        """Geo-indistinguishability, given the intervals."""
         alone = self.promised.guarantee
         because = (
             "planar Laplace noise, rounded to a public grid; moving the noisy place to the nearest point of the "
             "intervals, clamping and rounding look at nothing else and cannot add to the loss; delta is what "
             "the finite precision of the noise adds"
         )
-        return with_fit_cost(
-            replace(alone, because=because, notes=(*notes, *alone.notes)), self.intervals, "intervals", delta
-        )
+        return replace(alone, because=because, notes=(*notes, *alone.notes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,10 +113,6 @@ class ConfinedRelease(ABC):
             return within - 2 * np.log(radius)
 
         return density
-
-    def remap(self, t: FloatArray) -> FloatArray:
-        """Leave what was drawn where it is."""
-        return t
 
     def _within(
         self, epsilon: float, because: str, further: str, certificate: Certificate, notes: tuple[str, ...]
@@ -188,8 +177,8 @@ class IntervalRelease(ConfinedRelease):
         moved: FloatArray = np.where((length > radius)[..., None], shrunk, x)
         return moved
 
-    def guarantee(self, delta: float, notes: tuple[str, ...]) -> Guarantee:
-        """What holds within one interval, for the intervals, and for both together."""
+    def guarantee(self, notes: tuple[str, ...]) -> Guarantee:
+        """What holds within one interval."""
         because = (
             "noise confined to a disc and scaled to it loses 2 R²/σ² at most between places of the disc"
             if self.noise == "gaussian"
@@ -197,8 +186,7 @@ class IntervalRelease(ConfinedRelease):
             f"on a mesh of angles, is {self._loss.bound:.6g} at most, and at least {self._loss.attained:.6g}"
         )
         further = ", and other intervals narrow it down to where cells overlap"
-        within = self._within(self.epsilon, because, further, self._certificate(), notes)
-        return with_fit_cost(within, self.intervals, "intervals", delta)
+        return self._within(self.epsilon, because, further, self._certificate(), notes)
 
     def _certificate(self) -> Certificate:
         # All discs are alike; the one that lies deepest in the region has its places in the region, too.
@@ -229,14 +217,15 @@ class PaperRelease(ConfinedRelease):
     """Noise of scale λ_p (Laplace) or σ (Gaussian) around x, given that it falls into x's interval."""
 
     scale: float
+    delta: float
 
     @property
     def scales(self) -> FloatArray:
         """The same in every disc."""
         return np.full(len(self.intervals), self.scale)
 
-    def guarantee(self, delta: float, notes: tuple[str, ...]) -> Guarantee:
-        """What holds within one interval and for the intervals, and the paper's claim, which does not."""
+    def guarantee(self, notes: tuple[str, ...]) -> Guarantee:
+        """What holds within one interval, and the paper's claim, which does not hold."""
         polygons = cell_polygons(self.intervals)
         losses = losses_by_cell(self.intervals, polygons, self.scale, self.noise)
         epsilon = float(losses.max())
@@ -245,9 +234,7 @@ class PaperRelease(ConfinedRelease):
             f"computed for each of the {len(self.intervals):,} cells"
         )
         certificate = self._certificate(int(np.argmax(losses)), polygons, epsilon)
-        within = self._within(epsilon, because, "", certificate, notes)
-        within = replace(within, also=(self._claim(delta),))
-        return with_fit_cost(within, self.intervals, "intervals", delta)
+        return replace(self._within(epsilon, because, "", certificate, notes), also=(self._claim(),))
 
     def _certificate(self, cell: int, polygons: list[FloatArray], bound: float) -> Certificate:
         """The bound, and the largest loss found between corners of the worst cell at outputs on its circle."""
@@ -273,10 +260,10 @@ class PaperRelease(ConfinedRelease):
             ),
         )
 
-    def _claim(self, delta: float) -> Guarantee:
+    def _claim(self) -> Guarantee:
         """The epsilon of the paper's accounting: Rényi, or plain composition where that is less."""
         answers = self.intervals.answers
-        renyi = paper_epsilon(answers, release_scale=self.scale, delta=delta, noise=self.noise)
+        renyi = paper_epsilon(answers, release_scale=self.scale, delta=self.delta, noise=self.noise)
         where, further = "where no other disc reaches cannot come from a place of another", ""
         if self.intervals.gamma <= 0.5:
             where, further = "in one disc cannot come from a place outside that", ", for any delta below 1"
@@ -285,7 +272,7 @@ class PaperRelease(ConfinedRelease):
             notion=Notion.CENTRAL,
             epsilon=min(renyi, pure_fit_epsilon(answers) + pure_release_epsilon(self.scale, self.noise)),
             unit="per person",
-            delta=delta,
+            delta=self.delta,
             neighbours="data sets that differ in one person (Theorem 3)",
             promise="would make any two places of a person look alike; it does not",
             basis=Basis.REFUTED_CLAIM,

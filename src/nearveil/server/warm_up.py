@@ -54,7 +54,6 @@ def compile_all() -> None:
     discs = Intervals(
         region=region,
         centres=np.array([[0.0, 0.0], [0.3, 0.4]]),
-        radii=np.array([0.25, 0.25]),
         method="public",
         answers=(),
         gamma=0.5,

@@ -48,7 +48,7 @@ def synthetic_people(
 def synthetic_delta(epsilon: float) -> float:
     """Return the delta of `synthetic_people` without a public number: what the finite range of the noise adds.
 
-    The same sum as for intervals (`Intervals.pure_fit_cost`), over the head count and the histogram.
+    The same sum as for intervals (`Intervals.fit_cost`), over the head count and the histogram.
     """
     parts = (COUNTING_SHARE * epsilon, (1 - COUNTING_SHARE) * epsilon)
     return min(1.0, sum(4 * math.exp(part - EXPONENTIAL_REACH) for part in parts))
