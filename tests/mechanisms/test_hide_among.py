@@ -247,13 +247,12 @@ def test_fitting_learns_cells_and_keeps_nothing_else(city: FloatArray, san_franc
     assert fitted.perturb(city[:10]).shape == (10, 2)
 
 
-def test_it_is_rebuilt_from_plain_values(mechanism: HideAmong, cells: Cells, city: FloatArray) -> None:
+def test_it_is_rebuilt_from_plain_values(mechanism: HideAmong, city: FloatArray) -> None:
     again = mechanism_from_spec(mechanism_to_spec(mechanism))
     assert isinstance(again, HideAmong)
     assert again.channel.bound == mechanism.channel.bound
     assert (again.perturb(city[:100], rng=1) == mechanism.perturb(city[:100], rng=1)).all()
     assert again.guarantee.epsilon == mechanism.guarantee.epsilon
-    del cells
 
 
 @pytest.mark.parametrize(
