@@ -13,7 +13,7 @@ from nearveil.randomness import NumberedRows, new_stream_key
 from nearveil.types import FloatArray
 
 RADII, SCALES = (0.01, 0.1, 0.3, 1.0), (0.02, 0.1, 0.5, 1.0, 4.0, 20.0)
-DISTANCES, OUTSIDE_SCALES = (1.001, 1.5, 10.0, 1e3, 1e6), (1e-6, 0.02, 0.3, 0.99, 1.0, 20.0)
+DISTANCES, OUTSIDE_SCALES = (1.001, 1.5, 10.0, 300.0), (0.02, 0.1, 0.3, 0.99, 1.0, 20.0)
 MOST_TIMES_BEST, LEAST_OUTSIDE_PER_S = 10.0, 100_000.0
 
 

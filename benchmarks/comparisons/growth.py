@@ -15,7 +15,7 @@ from nearveil import Intervals, build_pic_intervals
 from nearveil.mechanisms._disc_law import LAPLACE
 from nearveil.mechanisms._disc_sampler import sample_discs
 from nearveil.mechanisms.base import chunk_slices, for_each_slice
-from nearveil.mechanisms.nearest import nearest_centre_table
+from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.randomness import NumberedRows, new_stream_key
 from nearveil.types import FloatArray, IntArray
 
@@ -68,12 +68,10 @@ def _measure(effort: Effort, size: int, series: str, work: Callable[[], object])
 
 
 def _assign(x: FloatArray, intervals: Intervals, disc: IntArray) -> None:
-    """Build a table for as many as there are, and look them up."""
-    centres = np.ascontiguousarray(intervals.centres)
-    table = nearest_centre_table(centres, REGION.half_extent_square, lookups=len(x))
+    nearest = NearestCentre(intervals.centres)
 
     def look_up(part: slice) -> None:
-        disc[part] = table(x[part])
+        disc[part] = nearest(x[part])
 
     for_each_slice(len(x), look_up)
 

@@ -172,7 +172,7 @@ def test_an_elastic_claim_about_a_function_is_audited_and_checked_with_its_cells
 ) -> None:
     """Noise of 300 m hides nobody among 500 people: a violation, whose witness is checked with the same cells."""
     (tmp_path / "noise.py").write_text(
-        "import nearveil as nv\nmechanism = nv.PlanarLaplace(noise_m=300)\n"
+        "import nearveil as nv\nmechanism = nv.PlanarLaplace(300, 'san-francisco')\n"
         "def publish(points, rng):\n    return mechanism.perturb(points, rng)\n"
     )
     function, witness = f"{tmp_path / 'noise.py'}:publish", tmp_path / "witness.json"

@@ -34,22 +34,13 @@ def test_the_file_says_what_it_is_and_what_it_cost(intervals: Intervals) -> None
     assert document["budget"]["epsilon_at_delta_1e-5"] == pytest.approx(0.65, abs=0.01)
     assert document["seeded"] is True
     assert set(document) == {
-        "format",
-        "version",
-        "region",
-        "method",
-        "budget",
-        "gamma",
-        "seeded",
-        "sized_by_people",
-        "centres",
-        "radii",
+        *("format", "version", "region", "method", "budget", "gamma", "seeded", "centres", "radii")
     }
 
 
 def test_nothing_private_on_the_fitted_object(intervals: Intervals) -> None:
     """No label, count, sum or inertia: the object has these fields and no others."""
-    fields = {"region", "centres", "radii", "method", "answers", "gamma", "seeded", "unit", "sized_by_people"}
+    fields = {"region", "centres", "radii", "method", "answers", "gamma", "seeded", "unit"}
     assert set(Intervals.__slots__) == fields
     assert not hasattr(intervals, "__dict__")
     with pytest.raises(ValueError, match="read-only"):

@@ -30,7 +30,7 @@ from nearveil.io.atomic import check_output, replacing
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.fit_cells import CellPlan
-from nearveil.region import DEFAULT_REGION, Region
+from nearveil.region import Region
 from nearveil.report.plan import plan_text
 
 _GOAL = "Goal (give one)"
@@ -162,7 +162,7 @@ def plan(
     made = make_plan(
         source,
         chosen[0],
-        region=DEFAULT_REGION if region is None else region,
+        region=public_region,
         read=reading,
         mechanisms=extra,
         between_all_places=between_all_places,

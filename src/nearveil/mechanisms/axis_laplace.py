@@ -35,13 +35,12 @@ class AxisLaplace(Mechanism):
 
     frame = "square"
 
-    def __init__(
-        self, *, epsilon: float = 1.0, region: Region | str = "san-francisco", seed: int | None = None
-    ) -> None:
+    def __init__(self, *, epsilon: float = 1.0, region: Region | str | None = None, seed: int | None = None) -> None:
         check_epsilon(epsilon)
         self.epsilon = epsilon
         self.region = region
         self.seed = seed
+        _ = self.resolved_region
 
     @property
     def scale(self) -> float:

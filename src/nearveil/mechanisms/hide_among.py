@@ -8,16 +8,16 @@ is hidden among about equally many. The idea of such a metric is Chatzikokolakis
 from __future__ import annotations
 
 import copy
-import math
 from typing import Any, Self
 
 import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.cell_steps import graph_of
+from nearveil.mechanisms.cell_steps import graph_of, steps_from
 from nearveil.mechanisms.cells import SOURCE_NAMES, Calibration, Cells, cells_from_document
 from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan, build_private_cells, check_hide_among
+from nearveil.mechanisms.fit_cost import with_fit_cost
 from nearveil.mechanisms.step_channel import (
     StepChannel,
     channel_for_epsilon,
@@ -25,7 +25,7 @@ from nearveil.mechanisms.step_channel import (
     given_channel,
     rescaled_channel,
 )
-from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Guarantee, Notion, check_epsilon, with_fit_cost
+from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Guarantee, Notion, check_epsilon
 from nearveil.randomness import FIT_STREAM, RowKeystream
 from nearveil.region import Region
 from nearveil.types import FloatArray, Progress
@@ -145,6 +145,28 @@ class HideAmong(Mechanism):
         """Whether the loss per step is found from the cells, and not given."""
         return self.epsilon is None
 
+    # -- what cards, audits and attackers ask ----------------------------------------------------------------
+
+    @property
+    def fit_settings(self) -> tuple[Any, ...]:
+        """The plan of the cells and what they cost."""
+        return self.cell_plan, self.fit_epsilon
+
+    def distance(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """Steps between the cells of two locations, 0 within one."""
+        cells = self.current_cells
+        sources, targets = (cells.find(self.enter(points)) for points in (first, second))
+        steps = np.empty(len(sources))
+        for source in np.unique(sources):
+            here = sources == source
+            steps[here] = steps_from(cells, int(source))[targets[here]]
+        return steps
+
+    @property
+    def finite(self) -> StepChannel | None:
+        """The channel between cells."""
+        return self.channel
+
     # -- release ---------------------------------------------------------------------------------------------
 
     @property
@@ -238,7 +260,4 @@ class HideAmong(Mechanism):
             ),
             certificate=channel.certificate,
         )
-        alone = cells.guarantee()
-        # Another place for one person is one removed and one added.
-        twice = 2 * alone.epsilon, min(1.0, alone.delta * (1 + math.exp(min(alone.epsilon, 700.0))))
-        return with_fit_cost(release, "cells", alone, None if cells.is_free else twice)
+        return with_fit_cost(release, cells, "cells")

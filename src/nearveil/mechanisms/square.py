@@ -47,7 +47,7 @@ class Square(Mechanism):
         *,
         epsilon: float = 1.0,
         aim: Aim = "average",
-        region: Region | str = "san-francisco",
+        region: Region | str | None = None,
         seed: int | None = None,
     ) -> None:
         check_epsilon(epsilon)
@@ -57,6 +57,7 @@ class Square(Mechanism):
         self.aim = aim
         self.region = region
         self.seed = seed
+        _ = self.resolved_region
 
     @property
     def side(self) -> float:

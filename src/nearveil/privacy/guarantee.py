@@ -276,50 +276,6 @@ def round_up(value: float, digits: int = 3) -> str:
     return text
 
 
-def with_fit_cost(release: Guarantee, what: str, alone: Guarantee, replacing: tuple[float, float] | None) -> Guarantee:
-    """Add to what holds given cells, say: the cells themselves, and both together for those they were made from.
-
-    Parameters
-    ----------
-    release : Guarantee
-        What holds given them.
-    what : str
-        What was made from people, such as "cells".
-    alone : Guarantee
-        What holds for them alone.
-    replacing : (epsilon, delta), optional
-        The loss between those made with a person at one place and at another; none if they cost nobody anything.
-    """
-    statements = [alone]
-    if replacing is not None:
-        epsilon, delta = replacing
-        by_distance = release.notion.is_by_distance
-        together = replace(
-            release,
-            title="Together, for those fitted on",
-            epsilon=release.epsilon if by_distance else release.epsilon + epsilon,
-            offset=epsilon if by_distance else 0.0,
-            delta=min(1.0, release.delta + delta),
-            neighbours=f"{release.neighbours}, that place being among those that the {what} were made from",
-            promise=(
-                f"the {what} depend on the people they were made from: for them another place costs up to "
-                f"{round_up(epsilon)} more; with {what} from public data or from places published before it does not"
-            ),
-            not_covered="",
-            because=f"the loss of the {what} twice, for removing and adding, and the release's loss given the {what}",
-            also=(),
-            notes=(),
-            certificate=None,
-        )
-        statements.append(together.counted_per_row() if alone.per_row else together)
-    return replace(
-        release,
-        title=f"{release.title}, given the {what}",
-        neighbours=f"{release.neighbours}, the {what} being given",
-        also=(*statements, *release.also),
-    )
-
-
 def _full_card(guarantee: Guarantee, notes: tuple[str, ...]) -> list[str]:
     lines: list[str] = []
     for statement in (guarantee, *guarantee.also):
