@@ -11,8 +11,7 @@ from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.registry import mechanism_from_spec, mechanism_to_spec
-from nearveil.mechanisms.srr import staircase_channel
-from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, Notion, certificate_from_dict
+from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Notion, certificate_from_dict
 from nearveil.sphere import great_circle_m
 
 # A dense quarter and a few cells far from it and from each other.
@@ -75,29 +74,6 @@ def test_a_file_is_enough_to_rebuild_the_mechanism(mechanism: Mechanism) -> None
     assert again.guarantee.to_dict() == mechanism.guarantee.to_dict()
     certificate = certificate_of(mechanism)
     assert certificate_from_dict(json.loads(json.dumps(certificate.to_dict()))) == certificate
-
-
-def test_every_pair_of_a_finite_channel_by_hand() -> None:
-    """A channel small enough to write all of it down: the loss over every pair and output, in three loops."""
-    channel = SRR(epsilon=1.3, cells=SPARSE, region="san-francisco").channel
-    rows = np.array([channel.row(cell) for cell in range(len(channel.codes))])
-    worst = max(
-        math.log(rows[a, output] / rows[b, output])
-        for output in range(len(rows))
-        for a in range(len(rows))
-        for b in range(len(rows))
-    )
-    loss, first, second, output = channel.worst_case
-    assert loss == pytest.approx(worst, abs=1e-12)
-    assert math.log(rows[first, output] / rows[second, output]) == pytest.approx(worst, abs=1e-12)
-    assert certificate_of(SRR(epsilon=1.3, cells=SPARSE, region="san-francisco")).method is Method.EXHAUSTIVE
-
-
-def test_unequal_groups_with_c_of_e_to_the_epsilon_would_overspend() -> None:
-    """The textbook choice on a sparse domain: its realised loss is above the nominal one, which is certified."""
-    codes = SRR(epsilon=1.0, cells=SPARSE, region="san-francisco").channel.codes
-    assert staircase_channel(codes, 6, math.e).worst_case[0] > 1.1
-    assert certificate_of(SRR(epsilon=1.0, cells=SPARSE, region="san-francisco")).bound <= 1.0
 
 
 def test_a_fitted_mechanism_is_written_with_its_intervals_and_without_its_seed(city: np.ndarray) -> None:

@@ -1,6 +1,5 @@
-"""Per-axis Laplace, SRR and Square: calibration as defined, losses as promised."""
+"""Per-axis Laplace and Square: calibration as defined, losses as promised."""
 
-import itertools
 import math
 
 import numpy as np
@@ -8,12 +7,9 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import kstest
 
-from nearveil.errors import UsageError
 from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.square import Square, square_side
-from nearveil.mechanisms.srr import SRR, calibrated_channel, staircase_channel
-from nearveil.privacy.guarantee import Basis
-from nearveil.randomness import EXPONENTIAL_REACH, numbered_rows, standard_exponential
+from nearveil.randomness import EXPONENTIAL_REACH, standard_exponential
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -101,78 +97,7 @@ def test_square_loses_exactly_epsilon_and_stays_in_the_region(rng: np.random.Gen
     assert np.ptp(logs, axis=0).max() == pytest.approx(1.5)
 
 
-# -- SRR -----------------------------------------------------------------------------------------------------------
-
-
-def channel_matrix(channel: object) -> FloatArray:
-    return np.array([channel.row(cell) for cell in range(len(channel.codes))])  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 1, 2, 4])
-def test_srr_on_a_full_grid_is_exact_with_c_e_to_the_epsilon(epsilon: float) -> None:
-    channel = calibrated_channel(np.arange(4**4), 4, epsilon)
-    matrix = channel_matrix(channel)
-    assert matrix.sum(axis=1) == pytest.approx(np.ones(256))
-    assert channel.worst_case[0] == pytest.approx(epsilon)
-    assert channel.weights[0] == pytest.approx(math.exp(epsilon))
-
-
-def sparse_domain() -> np.ndarray:
-    """A coastal strip and an island: groups of very unequal size."""
-    rng = np.random.default_rng(4)
-    return np.unique(np.concatenate([rng.choice(4**5, 60, replace=False), np.arange(256, 272)]))
-
-
-@pytest.mark.parametrize("epsilon", [0.3, 0.5, 1])
-def test_srr_on_a_sparse_domain_overspends_uncalibrated_and_not_calibrated(epsilon: float) -> None:
-    codes = sparse_domain()
-    # From epsilon = 1.61 on there are two groups, own cell and rest, of the same size everywhere: nothing to overspend.
-    naive = staircase_channel(codes, 5, math.exp(epsilon))
-    assert naive.worst_case[0] > 1.05 * epsilon
-    calibrated = calibrated_channel(codes, 5, epsilon)
-    matrix = channel_matrix(calibrated)
-    assert matrix.sum(axis=1) == pytest.approx(np.ones(len(codes)))
-    brute_force = np.log(matrix.max(axis=0) / matrix.min(axis=0)).max()
-    assert brute_force == pytest.approx(calibrated.worst_case[0])
-    assert 0.95 * epsilon < brute_force <= epsilon + 1e-12
-
-
-def test_srr_groups_are_by_common_prefix() -> None:
-    """A naive oracle: the number of equal base-4 digits from the front."""
-    levels = 3
-    channel = staircase_channel(np.arange(4**levels), levels, math.exp(1.0))
-    groups = len(channel.weights)
-    thresholds = np.rint(np.linspace(levels, 0, groups))
-
-    def common(a: int, b: int) -> int:
-        digits = [[(code >> (2 * (levels - 1 - i))) & 3 for i in range(levels)] for code in (a, b)]
-        return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*digits, strict=True)))
-
-    for a, b in itertools.product(range(0, 64, 7), range(64)):
-        group = int(np.argmax(common(a, b) >= thresholds))
-        assert channel.row(a)[b] == pytest.approx(channel.weights[group] * channel.alpha[a])
-
-
-def test_srr_with_listed_cells_publishes_only_those(city: FloatArray) -> None:
-    land = [(column, row) for column in range(8) for row in range(8) if (3 * column + row) % 5 < 2]
-    mechanism = SRR(epsilon=1.0, levels=3, cells=land, seed=1, region="san-francisco")
-    half = np.array(mechanism.resolved_region.half_extent_square)
-    t = mechanism.draw(mechanism.enter(city), numbered_rows(len(city), 1))
-    cells = {tuple(cell) for cell in ((t / half + 1) / 2 * 8).astype(int).tolist()}
-    assert cells == set(land)
-    assert mechanism.guarantee.basis is Basis.CERTIFICATE
-    assert SRR(region="san-francisco").guarantee.basis is Basis.THEOREM
-
-
-@pytest.mark.parametrize("cells", [[], [(0, 0)], [(0, 0), (9, 0)], [(-1, 0), (0, 0)]])
-def test_impossible_cells_are_refused(cells: list[tuple[int, int]]) -> None:
-    with pytest.raises(UsageError, match="cells"):
-        SRR(levels=3, cells=cells, region="san-francisco")
-
-
 def test_rounding_is_owned_up_to() -> None:
     """With a large epsilon one 53-bit number cannot reach the unlikely answers: delta says so."""
-    assert SRR(epsilon=1.0, region="san-francisco").guarantee.delta < 1e-14
     assert Square(epsilon=1.0, region="san-francisco").guarantee.delta < 1e-14
-    assert SRR(epsilon=46.0, region="san-francisco").guarantee.delta == 1.0
     assert Square(epsilon=46.0, region="san-francisco").guarantee.delta == 1.0
