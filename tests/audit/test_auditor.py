@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-
 from typing import Any
 
 import numpy as np
