@@ -39,10 +39,12 @@ from nearveil.mechanisms.fit_cells import CellPlan, build_private_cells, tree_no
 from nearveil.mechanisms.fit_pic import FIXED_POINT, PlacesInMemory, Question, Watch
 from nearveil.mechanisms.fitting import FitPlan, build_intervals
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.registry import MECHANISMS, mechanism_name
+from nearveil.mechanisms.registry import MECHANISMS, has_own_fit, mechanism_name
 from nearveil.privacy.guarantee import Guarantee, Notion
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, Progress
+
+Fitted = TypeVar("Fitted", bound=Mechanism)
 
 LEAST_FITS = 200
 DEFAULT_FITS = 40_000
@@ -234,9 +236,6 @@ def fit_of(mechanism: Mechanism, view: str, progress: Progress | None = None) ->
 # How a fit is audited, by what is learned.
 
 
-Fitted = TypeVar("Fitted", bound=Mechanism)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Look:
     """One look at a fit: whose, what of it, what is claimed for that, on which data, and how many fits."""
@@ -259,7 +258,7 @@ class _Kind:
 
 
 def _kind_of(mechanism: Mechanism) -> _Kind:
-    kind = _KINDS.get(mechanism.learns or "")
+    kind = _KINDS.get(mechanism.learns or "") if has_own_fit(mechanism) else None
     if kind is None:
         raise UsageError(f"{type(mechanism).__name__} has no fit that can be audited, as DPRS and HideAmong have")
     return kind

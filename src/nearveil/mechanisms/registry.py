@@ -8,7 +8,7 @@ At the end, mechanisms as plain values: a file can say exactly what was certifie
 from __future__ import annotations
 
 import inspect
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -34,9 +34,11 @@ ENTRY_POINTS = "nearveil.mechanisms"
 Strength = Literal["noise_m", "hide_among", "epsilon"]
 """The constructor's parameter that says how strongly users are hidden."""
 
+_LENGTHS_M = (50.0, 100.0, 200.0, 350.0, 500.0, 800.0, 1500.0)
+_USERS_AROUND = (10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
 _STRENGTHS: dict[Strength, tuple[float, ...]] = {
-    "noise_m": (50.0, 100.0, 200.0, 350.0, 500.0, 800.0, 1500.0),
-    "hide_among": (10.0, 20.0, 50.0, 100.0, 200.0, 500.0),
+    "noise_m": _LENGTHS_M,
+    "hide_among": _USERS_AROUND,
     "epsilon": (16.0, 8.0, 4.0, 2.0, 1.0, 0.5),
 }
 _TO_TRY = {"epsilon": 1.0, "noise_m": 500.0, "hide_among": 100, "region": Region(52.33, 13.08, 52.68, 13.77)}
@@ -45,24 +47,12 @@ _USERS = 16
 
 @dataclass(frozen=True, slots=True)
 class MechanismEntry:
-    """Description of a mechanism before it is built.
+    """A mechanism before it is built: what commands and files call it, what tables do, and its class.
 
-    Attributes
-    ----------
-    name, label : str
-        What the command line and files call it (``module:Class`` for somebody else's); what tables and pictures do.
-    mechanism : type
-        The class. Its constructor says which options it takes: ``epsilon``, ``noise_m``.
-    strengths : tuple of float
-        Values of `strength` for the frontier and for the start of a plan, from weak protection to strong.
-    look : tuple of str, optional
-        Color, marker and dashes in pictures (`nearveil.report.style`); a free one if not given.
-    in_plans : bool
-        Whether a plan tries it unasked.
-    seconds_per_guess : float
-        About how long the best attacker takes to guess one location, for progress bars.
-    named_fast : bool
-        Whether its first guess is found by a search for the nearest address, or cell by cell.
+    ``strengths`` are values of `strength` for the frontier and the start of a plan, from weak to strong; ``look`` is
+    the color, marker and dashes in pictures; ``in_plans`` says whether a plan tries it unasked; ``seconds_per_guess``
+    is about how long the best attacker takes, for progress bars, and ``named_fast`` whether it finds its first guess
+    by a search for the nearest address, or cell by cell.
     """
 
     name: str
@@ -97,44 +87,38 @@ class MechanismEntry:
     def build(self, *, region: Region | str | None, seed: int | None = None, **given: Any) -> Mechanism:
         """Return the mechanism; what is None is left to the constructor, and what it does not take is left out."""
         takes = inspect.signature(self.mechanism).parameters
-        params = {name: value for name, value in given.items() if value is not None and name in takes}
-        for name in given.keys() & takes.keys() - params.keys():
-            if takes[name].default is inspect.Parameter.empty:
+        if "region" not in takes:
+            raise UsageError("its constructor must take region, as a keyword")
+        params = {name: value for name, value in {**given, "region": region}.items() if name in takes}
+        for name in [name for name, value in params.items() if value is None]:
+            if takes[name].default is not inspect.Parameter.empty:
+                del params[name]
+            elif name != "region":
                 raise UsageError(f"{self.label} has no {name} of its own; give one")
-        if region is not None or takes["region"].default is inspect.Parameter.empty:
-            params["region"] = region
         built = self.mechanism(**params)
         return built if seed is None else built.with_params(seed=seed)
 
 
 # DPRS's and HideAmong's ways to fit are families of their own (`evaluation.families`). Of the others, the last three
 # are rivals: where little enough is lost, next to nothing is left of a list.
-MECHANISMS: dict[str, MechanismEntry] = {
-    entry.name: entry
-    for entry in (
-        MechanismEntry("dprs", "DPRS", DPRS, look=("blue", "o", "-"), seconds_per_guess=0.006),
-        MechanismEntry(
-            "planar-laplace",
-            "planar Laplace",
-            PlanarLaplace,
-            _STRENGTHS["noise_m"],
-            ("purple", ">", "-"),
-            in_plans=True,
-            named_fast=True,
-        ),
-        MechanismEntry(
-            "hide-among", "hide among people", HideAmong, _STRENGTHS["hide_among"], ("sky", "D", "-"), named_fast=True
-        ),
-        MechanismEntry("srr", "SRR", SRR, (20.0, 14.0, 12.0, 11.0, 10.0, 9.0, 8.0, 6.0), ("green", "^", "-.")),
-        MechanismEntry(
-            "square", "Square", Square, (25.0, 20.0, 18.0, 16.0, 14.0, 12.0, 10.0, 6.0), ("orange", "s", "--")
-        ),
-        # A density per axis, with its edges, takes longest.
-        MechanismEntry(
-            "laplace", "per-axis Laplace", AxisLaplace, (45.0, 20.0, 10.0), ("ink", "<", "--"), seconds_per_guess=0.02
-        ),
-    )
-}
+_ENTRIES = (
+    MechanismEntry("dprs", "DPRS", DPRS, (), ("blue", "o", "-"), seconds_per_guess=0.006),
+    MechanismEntry(
+        "planar-laplace",
+        "planar Laplace",
+        PlanarLaplace,
+        _LENGTHS_M,
+        ("purple", ">", "-"),
+        in_plans=True,
+        named_fast=True,
+    ),
+    MechanismEntry("hide-among", "hide among people", HideAmong, _USERS_AROUND, ("sky", "D", "-"), named_fast=True),
+    MechanismEntry("srr", "SRR", SRR, (20.0, 14.0, 12.0, 11.0, 10.0, 9.0, 8.0, 6.0), ("green", "^", "-.")),
+    MechanismEntry("square", "Square", Square, (25.0, 20.0, 18.0, 16.0, 14.0, 12.0, 10.0, 6.0), ("orange", "s", "--")),
+    # A density per axis, with its edges, takes longest.
+    MechanismEntry("laplace", "per-axis Laplace", AxisLaplace, (45.0, 20.0, 10.0), ("ink", "<", "--"), False, 0.02),
+)
+MECHANISMS = {entry.name: entry for entry in _ENTRIES}
 """Nearveil's own mechanisms, in the order of tables."""
 
 
@@ -165,13 +149,14 @@ def entry_of_class(mechanism: type[Mechanism]) -> MechanismEntry:
     for entry in MECHANISMS.values():
         if entry.mechanism is mechanism:
             return entry
-    check_label(mechanism)
-    _check_constructor(mechanism)
     made = MechanismEntry(reference(mechanism), _label(mechanism), mechanism, in_plans=True)
-    check_instance(made.build(**_TO_TRY))  # type: ignore[arg-type]
+    try:
+        built = made.build(**_TO_TRY)  # type: ignore[arg-type]
+    except Exception as error:
+        raise UsageError(f"{mechanism.__name__} cannot be used: {type(error).__name__}: {error}") from None
+    check_instance(built)
     strengths = () if made.strength is None else _STRENGTHS[made.strength]
-    seconds = 0.02 if made.has_density else 0.1
-    return MechanismEntry(made.name, made.label, mechanism, strengths, in_plans=True, seconds_per_guess=seconds)
+    return replace(made, strengths=strengths, seconds_per_guess=0.02 if made.has_density else 0.1)
 
 
 def mechanism_name(mechanism: Mechanism) -> str:
@@ -194,52 +179,25 @@ def _label(mechanism: type[Mechanism]) -> str:
 # density, and that the guarantee survives an audit.
 
 
-def check_label(mechanism: type[Mechanism]) -> None:
-    """Refuse somebody else's class that is called as one of Nearveil's."""
-    label = _label(mechanism)
-    if any(label in (entry.name, entry.label) for entry in MECHANISMS.values() if entry.mechanism is not mechanism):
-        raise UsageError(f"{mechanism.__name__} is called {label!r}, as a mechanism of Nearveil; give it another name")
-
-
-def _check_constructor(mechanism: type[Mechanism]) -> None:
-    name, parameters = mechanism.__name__, inspect.signature(mechanism).parameters
-    missing = sorted(getattr(mechanism, "__abstractmethods__", ()))
-    if missing:
-        raise UsageError(f"{name} cannot be used: it does not define {' and '.join(missing)}")
-    if "region" not in parameters:
-        raise UsageError(f"{name} cannot be used: its constructor must take region, as a keyword")
-    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    needed = [
-        one.name
-        for one in parameters.values()
-        if one.default is one.empty and one.kind not in variable and one.name not in ("seed", *_TO_TRY)
-    ]
-    if needed:
-        raise UsageError(f"{name} cannot be used: its constructor needs {' and '.join(needed)}; give a default")
-
-
-def has_own_fit(mechanism: Mechanism) -> bool:
-    """Whether what a mechanism learns, it learns as Nearveil's do: the cost of anybody else's fit is not known."""
-    return type(mechanism).fit.__module__.split(".")[0] == "nearveil"
-
-
 def check_instance(mechanism: Mechanism) -> None:
     """Let somebody else's mechanism draw for made-up users; refuse it in a sentence."""
-    check_label(type(mechanism))
-    area = mechanism.area
+    kind, area = type(mechanism), mechanism.area
+    label = _label(kind)
+    if any(label in (entry.name, entry.label) for entry in MECHANISMS.values()):
+        raise UsageError(f"{kind.__name__} is called {label!r}, as a mechanism of Nearveil; give it another name")
     offsets = np.random.default_rng(1).uniform(-0.25, 0.25, (_USERS, 2)) * (area.height_deg, area.width_deg)
     users = np.array(area.centre) + offsets
     users[:, 1] = wrap_longitude(users[:, 1])
     # What fails here has seen made-up users only, so its error message reveals no real location.
     try:
-        wrong = check_draws(mechanism, users, stream_key(1))
         promised: object = mechanism.guarantee
+        wrong = check_draws(mechanism, users, stream_key(1))
         if wrong is None and not isinstance(promised, Guarantee):
             wrong = "its guarantee is not a Guarantee; return Guarantee.claimed_by_nobody() if nothing is promised"
     except Exception as error:
         wrong = f"it fails with {type(error).__name__}: {error}"
     if wrong is not None:
-        raise UsageError(f"{type(mechanism).__name__} cannot be used: {wrong}")
+        raise UsageError(f"{kind.__name__} cannot be used: {wrong}")
 
 
 def check_draws(mechanism: Mechanism, users: FloatArray, key: bytes) -> str | None:
@@ -248,11 +206,11 @@ def check_draws(mechanism: Mechanism, users: FloatArray, key: bytes) -> str | No
     before = x.copy()
 
     def drawn(size: int) -> FloatArray:
-        starts = range(0, len(x), size)
-        parts = [mechanism.draw(x[at : at + size], NumberedRows(key, at, len(x[at : at + size]))) for at in starts]
-        return np.vstack([np.asarray(part) for part in parts])
+        parts = [x[start : start + size] for start in range(0, len(x), size)]
+        rows = [NumberedRows(key, size * number, len(part)) for number, part in enumerate(parts)]
+        return np.vstack([np.asarray(mechanism.draw(part, one)) for part, one in zip(parts, rows, strict=True)])
 
-    whole = np.asarray(mechanism.draw(x, NumberedRows(key, 0, len(x))))
+    whole = drawn(len(x))
     if whole.shape != x.shape:
         return "there is not one published place for each person"
     if not np.isfinite(whole).all():
