@@ -10,7 +10,7 @@ from benchmarks.measuring.timing import Contender, in_turns
 from nearveil.evaluation.experiments.figure8 import noise_and_resample
 from nearveil.mechanisms._disc_law import LAPLACE
 from nearveil.mechanisms._disc_sampler import sample_discs
-from nearveil.randomness import NumberedRows, new_stream_key, secure_generator
+from nearveil.randomness import NumberedRows, new_stream_key
 from nearveil.types import FloatArray
 
 CASES = ((0.02, 0.5), (1.0, 0.05))
@@ -42,7 +42,7 @@ def _ours(x: FloatArray, radius: float, scale: float) -> Contender:
 
 
 def _resampling(x: FloatArray, radius: float, scale: float) -> Contender:
-    rng = secure_generator()
+    rng = np.random.default_rng()
 
     def work() -> object:
         return noise_and_resample(x, centre=(0.0, 0.0), radius=radius, scale=scale, noise="laplace", rng=rng)

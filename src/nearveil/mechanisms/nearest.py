@@ -8,6 +8,8 @@ from nearveil.types import FloatArray, IntArray
 
 # Of so many nearest centers one nearly always has the nearest disc.
 _LIKELY = 8
+# So many points are looked up on one core: whoever has more in pieces has a core for each piece.
+_FEW = 1 << 17
 # Pairs of a point and a disc that are compared at once.
 _PAIRS_AT_ONCE = 1 << 20
 
@@ -35,7 +37,8 @@ class NearestCentre:
 
     def __call__(self, x: FloatArray) -> IntArray:
         """Index of the center nearest to each point; ``x`` has two columns in its last axis."""
-        return np.asarray(self._tree.query(x)[1], dtype=np.int64)
+        cores = -1 if len(x) > _FEW else 1
+        return np.asarray(self._tree.query(x, workers=cores)[1], dtype=np.int64)
 
     def sums(self, x: IntArray, unit: float) -> IntArray:
         """Per center, the sum of the coordinates and the number of the points nearest to it.
