@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 from scipy.stats import chisquare
 
+from nearveil.audit.spec import mechanism_from_spec, mechanism_to_spec
 from nearveil.errors import UsageError
 from nearveil.io.files import read_people
 from nearveil.mechanisms import step_channel
@@ -22,7 +23,6 @@ from nearveil.mechanisms.cell_steps import STEP, graph_of
 from nearveil.mechanisms.cells import Calibration, Cells
 from nearveil.mechanisms.fit_cells import CellPlan, build_private_cells, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.registry import mechanism_from_spec, mechanism_to_spec
 from nearveil.mechanisms.step_channel import StepChannel, calibrated
 from nearveil.privacy.guarantee import Basis, Notion, guarantee_from_dict
 from nearveil.randomness import numbered_rows
