@@ -1,4 +1,4 @@
-"""Noise confined to the unit disc, with randomness that belongs to rows: exact rejection sampling (the RSM of the paper).
+"""Noise confined to the unit disc, with randomness that belongs to rows: the exact rejection sampling of the paper.
 
 A try takes four words of a row's keystream: a proposal t, which is accepted with f(t)/M over what it was proposed by.
 Where noise fills the disc, as it does at every usual epsilon, proposals are uniform and do not depend on x, so neither
