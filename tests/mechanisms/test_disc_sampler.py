@@ -12,10 +12,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from nearveil.evaluation.experiments.figure8 import noise_and_resample
-from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE, NOISE_CODES, log_density
+from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE, log_density
 from nearveil.mechanisms._disc_sampler import sample_disc
-from nearveil.privacy.accounting import Noise
 from nearveil.randomness import NumberedRows, RowKeystream, new_stream_key, numbered_rows
 from nearveil.types import FloatArray, IntArray, WordArray
 
@@ -130,21 +128,6 @@ def test_draws_follow_the_exact_density(noise: int, place: str, scale: float) ->
     assert p_value(counted, noise, at, scale) > LEVEL
     for factor in (0.7, 1.3):
         assert p_value(counted, noise, at, factor * scale) < LEVEL
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-def test_noise_and_resample_has_the_same_law(noise: Noise) -> None:
-    """The paper's comparator, moved and scaled back to the unit disc. False-alarm rate 1e-6."""
-    centre, radius, place, scale = (0.2, -0.1), 0.5, (0.5, -0.4), 0.3
-    x, rng = np.tile(np.array(place), (DRAWS, 1)), np.random.default_rng(8)
-    drawn, tries = noise_and_resample(x, centre=centre, radius=radius, scale=scale, noise=noise, rng=rng)
-    assert tries >= DRAWS
-    unit = (drawn - centre) / radius
-    unit_place = ((place[0] - centre[0]) / radius, (place[1] - centre[1]) / radius)
-    counted = count(unit, unit_place)
-    assert p_value(counted, NOISE_CODES[noise], unit_place, scale / radius) > LEVEL
-    assert p_value(counted, NOISE_CODES[noise], unit_place, 1.3 * scale / radius) < LEVEL
 
 
 # Rows that draw for themselves, whatever their company.
