@@ -19,15 +19,8 @@ import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.geodesy import wrap_longitude
-from nearveil.privacy.guarantee import FURTHER_RELEASES, SEEDED_NOTE, Basis, Certificate, Guarantee, Notion
-from nearveil.randomness import (
-    NumberedRows,
-    Randomness,
-    RowKeystream,
-    as_randomness,
-    seeded_randomness,
-    stream_key,
-)
+from nearveil.privacy.guarantee import FURTHER_RELEASES, SEEDED_NOTE, Guarantee, Notion
+from nearveil.randomness import NumberedRows, Randomness, RowKeystream, as_randomness, seeded_randomness, stream_key
 from nearveil.region import WHOLE_EARTH, Region, as_region
 from nearveil.sphere import great_circle_m
 from nearveil.types import FloatArray, IntArray, Progress
@@ -39,11 +32,11 @@ if TYPE_CHECKING:
 
 
 class Learned(Protocol):
-    """What a mechanism learns from people and is then public: intervals, cells."""
+    """What a mechanism learns from users of a region and is then public: intervals, cells."""
 
     @property
     def region(self) -> Region:
-        """Where the people are."""
+        """Where the users are."""
 
     @property
     def seeded(self) -> bool:
@@ -55,22 +48,19 @@ class Learned(Protocol):
 
     @property
     def unit(self) -> Literal["person", "row"]:
-        """Whose data the cost counts: a row's, where a person may have had several."""
+        """Whose data the cost counts: a row's, where a user may have had several."""
 
     def guarantee(self, delta: float) -> Guarantee:
-        """Return what it cost each person, at most at this delta."""
+        """Return what it cost each user, at most at this delta."""
 
     def to_json(self) -> str:
         """Return it as one JSON document."""
 
 
 class FitRefusedError(UsageError):
-    """A private fit has looked at people and cannot be used. That tells something of them, at the cost of the fit.
+    """A private fit has looked at users and cannot be used. That tells something of them, at the ``cost`` of the fit.
 
-    Attributes
-    ----------
-    cost : Guarantee
-        What the fit costs each person. With a ledger it is charged before the refusal is told.
+    With a ledger it is charged before the refusal is told.
     """
 
     def __init__(self, message: str, cost: Guarantee) -> None:
@@ -250,17 +240,13 @@ class Mechanism(ABC):
         Parameters
         ----------
         points : array-like of shape (n, 2), or a frame
-            True locations: latitude, longitude. All must lie in the region, if there is one.
+            True latitudes and longitudes. All must lie in the region, if there is one; so do those returned, which are
+            rounded to 1e-6 degree.
         rng : optional
             A seed or generator to make the result repeatable; by default ``seed``, or else secure randomness. A result
             drawn with ``rng`` is as repeatable as that is: the guarantee speaks of the mechanism without it.
         progress : callable, optional
             Called with the number of users just finished.
-
-        Returns
-        -------
-        ndarray of shape (n, 2)
-            Published locations, clamped to the region and rounded to 1e-6 degree.
         """
         users = self.area.check(points)
         self._prepare()
@@ -437,13 +423,9 @@ def chunk_slices(rows: int) -> list[slice]:
 def for_each_slice(rows: int, work: Callable[[slice], None], progress: Progress | None = None) -> None:
     """Call ``work`` on every chunk, on all cores."""
     slices = chunk_slices(rows)
-    if len(slices) == 1:
-        work(slices[0])
-        if progress:
-            progress(rows)
-        return
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for part, _ in zip(slices, pool.map(work, slices), strict=True):
+        done = pool.map(work, slices) if len(slices) > 1 else map(work, slices)
+        for part, _ in zip(slices, done, strict=True):
             if progress:
                 progress(part.stop - part.start)
 
@@ -459,27 +441,14 @@ def rounding_delta(epsilon: float, choices: int) -> float:
     return min(1.0, choices * 2.0**-53 * (1 + math.exp(epsilon)))
 
 
-def local_guarantee(
-    *,
-    epsilon: float,
-    basis: Basis,
-    because: str,
-    notes: tuple[str, ...] = (),
-    delta: float = 0.0,
-    certificate: Certificate | None = None,
-) -> Guarantee:
-    """Return the guarantee of epsilon-local differential privacy over the whole region."""
+def local_guarantee(**stated: Any) -> Guarantee:
+    """Return the guarantee of local differential privacy over the whole region, with this epsilon, basis and reason."""
     return Guarantee(
         title="Every published place",
         notion=Notion.LOCAL,
-        epsilon=epsilon,
         unit="per person",
-        delta=delta,
         neighbours="any two places of the region that one published place may stand for, however far apart",
         promise="any two places of the region look alike up to epsilon, near or far",
         not_covered=FURTHER_RELEASES,
-        basis=basis,
-        because=because,
-        notes=notes,
-        certificate=certificate,
+        **stated,
     )

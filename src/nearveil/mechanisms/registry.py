@@ -170,6 +170,11 @@ def is_own(mechanism: Mechanism) -> bool:
     return type(mechanism).__module__.split(".")[0] == "nearveil"
 
 
+def has_own_fit(mechanism: Mechanism) -> bool:
+    """Whether what a mechanism learns, it learns as Nearveil's do: the cost of anybody else's fit is not known."""
+    return type(mechanism).fit.__module__.split(".")[0] == "nearveil"
+
+
 def _label(mechanism: type[Mechanism]) -> str:
     name = getattr(mechanism, "name", None)
     return name if isinstance(name, str) and name else mechanism.__name__
@@ -190,8 +195,8 @@ def check_instance(mechanism: Mechanism) -> None:
     users[:, 1] = wrap_longitude(users[:, 1])
     # What fails here has seen made-up users only, so its error message reveals no real location.
     try:
-        promised: object = mechanism.guarantee
         wrong = check_draws(mechanism, users, stream_key(1))
+        promised: object = mechanism.guarantee
         if wrong is None and not isinstance(promised, Guarantee):
             wrong = "its guarantee is not a Guarantee; return Guarantee.claimed_by_nobody() if nothing is promised"
     except Exception as error:

@@ -62,35 +62,36 @@ class Square(Mechanism):
     @property
     def side(self) -> float:
         """Side of the square, in units of the square [-1, 1]²."""
-        half_width, half_height = self.resolved_region.half_extent_square
-        return square_side(self.epsilon, 2 * half_width, 2 * half_height, self.aim)
+        width, height = 2 * self._half_extent
+        return square_side(self.epsilon, width, height, self.aim)
 
+    @property
+    def _half_extent(self) -> FloatArray:
+        return np.array(self.resolved_region.half_extent_square)
+
+    @property
     def _outside_density(self) -> float:
-        half_width, half_height = self.resolved_region.half_extent_square
-        return 1 / (4 * half_width * half_height + math.expm1(self.epsilon) * self.side**2)
+        return float(1 / (4 * self._half_extent.prod() + math.expm1(self.epsilon) * self.side**2))
 
     def _corner(self, x: FloatArray) -> FloatArray:
         """Lower left corner of the square around x, moved into the region."""
-        half_extent = np.array(self.resolved_region.half_extent_square)
-        lower: FloatArray = np.clip(np.asarray(x) - self.side / 2, -half_extent, half_extent - self.side)
+        half_extent, side = self._half_extent, self.side
+        lower: FloatArray = np.clip(np.asarray(x) - side / 2, -half_extent, half_extent - side)
         return lower
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Uniform on the region with probability α A, else uniform in the square."""
-        half_extent = np.array(self.resolved_region.half_extent_square)
-        u = rows.uniforms(3)
-        anywhere = u[:, :1] < self._outside_density() * 4 * half_extent.prod()
+        half_extent, u = self._half_extent, rows.uniforms(3)
+        anywhere = u[:, :1] < self._outside_density * 4 * half_extent.prod()
         drawn: FloatArray = np.where(anywhere, (2 * u[:, 1:] - 1) * half_extent, self._corner(x) + self.side * u[:, 1:])
         return drawn
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per unit of the square."""
-        half_extent = np.array(self.resolved_region.half_extent_square)
         offset = np.asarray(t) - self._corner(x)
         near = ((offset >= 0) & (offset <= self.side)).all(axis=-1)
-        inside = (np.abs(t) <= half_extent).all(axis=-1)
-        base = math.log(self._outside_density())
-        density: FloatArray = np.where(inside, base + self.epsilon * near, -np.inf)
+        inside = (np.abs(t) <= self._half_extent).all(axis=-1)
+        density: FloatArray = np.where(inside, math.log(self._outside_density) + self.epsilon * near, -np.inf)
         return density
 
     def rescaled(self, factor: float) -> Self:
@@ -148,13 +149,8 @@ def square_side(epsilon: float, width: float, height: float, aim: Aim = "average
     else:
 
         def slope(b: float) -> float:
-            return (
-                3 * excess * total * b**5
-                + 4 * excess * area * b**4
-                + 5 * area * total * b**3
-                + 8 * area**2 * b**2
-                - 4 * area**2 * diagonal
-            )
+            rising = 3 * excess * total * b**5 + 4 * excess * area * b**4 + 5 * area * total * b**3
+            return rising + 8 * area**2 * b**2 - 4 * area**2 * diagonal
 
         side = root_between(slope, 0.0, 2 * max(width, height), precision=2e-12)
     return min(side, width, height)
