@@ -36,6 +36,7 @@ LEAST_CELL_M = 50.0
 LARGEST_CELL_M = 4000.0
 
 MOST_HIDE_AMONG = 10**9
+_POINTS_PER_SIDE = 32
 
 _ONE_PLACE = (
     "all rows hold the same location, so there is nothing to learn cells from; check the coordinate columns, or make "
@@ -187,9 +188,6 @@ def _spread_counts(density: Density, layout: Layout) -> FloatArray:
     low, high = (_in_boxes(corner[inside], layout) for corner in (low, high))
     _add_boxes(low, high, (density.counts * share)[inside], boxes)
     return boxes
-
-
-_POINTS_PER_SIDE = 32
 
 
 def _add_polygon(polygon: Any, people: float, layout: Layout, boxes: FloatArray) -> None:

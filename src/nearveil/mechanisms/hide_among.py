@@ -34,8 +34,8 @@ from nearveil.types import FloatArray, Progress
 class HideAmong(Mechanism):
     """Hide everybody among about equally many people.
 
-    `fit` makes cells from people's places, at a cost to their privacy; with ``cells`` given, nothing is fitted. Read
-    ``guarantee`` for what is true of the result.
+    `fit` makes cells from people's places, at a cost to their privacy, and keeps them alone, as ``cells_``; with
+    ``cells`` given, nothing is fitted. Read ``guarantee`` for what is true of the result.
 
     Parameters
     ----------
@@ -57,22 +57,14 @@ class HideAmong(Mechanism):
     seed : int, optional
         For experiments only: makes fit and result repeatable.
 
-    Attributes
-    ----------
-    cells_ : Cells
-        After `fit`: the private cells. Nothing else about the data is kept.
-
     Examples
     --------
     >>> from nearveil import cells_from_points, named_region
     >>> from nearveil.io.synthetic import synthetic_city
     >>> region = named_region("san-francisco")
     >>> cells = cells_from_points(synthetic_city(2_000, region, rng=1), region)
-    >>> mechanism = HideAmong(100, cells=cells, seed=1)
-    >>> mechanism.perturb([[37.77, -122.42]]).shape
+    >>> HideAmong(100, cells=cells, seed=1).perturb([[37.77, -122.42]]).shape
     (1, 2)
-    >>> mechanism.guarantee.notion.value, mechanism.guarantee.unit
-    ('elastic', 'per step')
     """
 
     frame = "square"

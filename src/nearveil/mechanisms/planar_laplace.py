@@ -31,7 +31,7 @@ DEFAULT_NOISE_M = 500.0
 """How far noise moves users on average where nothing else is asked for."""
 
 LEAST_NOISE_M = 1.0
-LARGEST_NOISE_M = 100_000.0
+LARGEST_NOISE_M = 500_000.0
 
 _UNIFORMS, _BLOCKS = 6, 3
 _ELLIPSOID_NOTE = "Distances are on great circles of a sphere. On the WGS84 ellipsoid they differ by up to 0.56 %."
@@ -43,7 +43,7 @@ class PlanarLaplace(Mechanism):
     Parameters
     ----------
     noise_m : float
-        Mean displacement in meters, 1 to 100,000 (exact to 0.01 %); ε is 2 / noise_m per meter.
+        Mean displacement in meters, 1 to 500,000 (exact to 0.2 %, to 100,000 to 0.01 %); ε is 2 / noise_m per meter.
     region : Region or str, optional
         Public region: locations outside are refused, and published ones are clamped to it, which costs nothing.
     seed : int, optional
@@ -163,7 +163,7 @@ def check_noise_m(noise_m: float) -> float:
     """Return the distance in meters if noise can be made of it, or say what can be asked for."""
     value = check_positive(noise_m, "the noise")
     if not LEAST_NOISE_M <= value <= LARGEST_NOISE_M:
-        raise UsageError("the noise must be at least 1 m, as locations are rounded to 0.11 m, and at most 100 km")
+        raise UsageError("the noise must be at least 1 m, as locations are rounded to 0.11 m, and at most 500 km")
     return value
 
 

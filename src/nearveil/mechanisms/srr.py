@@ -18,6 +18,8 @@ from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 
 _MOST_LISTED_CELLS = 4096
+_MOST_GROUPS = 6
+_BISECTIONS = 40
 
 
 class SRR(Mechanism):
@@ -173,10 +175,6 @@ class SRR(Mechanism):
 
 
 # The staircase channel: finite, so that its loss is computed and not assumed.
-
-
-_MOST_GROUPS = 6
-_BISECTIONS = 40
 
 
 @dataclass(frozen=True, eq=False)

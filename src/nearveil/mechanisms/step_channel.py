@@ -35,6 +35,9 @@ _USUAL_RATE = 1.25
 _RATE_SHARE = 0.75
 _TABLE_ENTRIES = 1 << 26
 _ORDER_BITS = 12
+_BISECTIONS = 60
+_ROUNDS = 2
+_LEAST_RATE, _LARGEST_RATE = 0.02, 60.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,16 +281,10 @@ def _draw(found: ShortIntArray, order: IntArray, words: WordArray, tables: _Tabl
 # Calibration: the rate from an epsilon or from a number of people, and weights that make epsilon small.
 
 
-_BISECTIONS = 60
-_ROUNDS = 2
-_LEAST_RATE, _LARGEST_RATE = 0.02, 60.0
-
-
 @kept_by_cells
 def given_channel(cells: Cells, calibration: Calibration) -> StepChannel:
     """Return the channel that was calibrated before."""
-    weights = np.array(calibration.weights, dtype=np.int64)
-    return StepChannel(cells, calibration.rate, calibration.farthest, weights)
+    return StepChannel(cells, calibration.rate, calibration.farthest, np.array(calibration.weights, dtype=np.int64))
 
 
 @kept_by_cells
