@@ -9,7 +9,7 @@ from benchmarks.measuring.results import Beside, Effort, Result
 from benchmarks.measuring.timing import Contender, in_turns
 from nearveil.evaluation.experiments.figure8 import noise_and_resample
 from nearveil.mechanisms._disc_law import LAPLACE
-from nearveil.mechanisms._disc_sampler import sample_discs
+from nearveil.mechanisms._disc_sampler import sample_disc
 from nearveil.randomness import NumberedRows, new_stream_key
 from nearveil.types import FloatArray
 
@@ -32,11 +32,10 @@ def compare(effort: Effort) -> Iterator[Result]:
 
 
 def _ours(x: FloatArray, radius: float, scale: float) -> Contender:
-    disc, centres = np.zeros(len(x), dtype=np.int64), np.zeros((1, 2))
+    unit, scales = x / radius, np.full(len(x), scale / radius)
 
     def work() -> object:
-        rows = NumberedRows(new_stream_key(), 0, len(x))
-        return sample_discs(LAPLACE, x, disc, centres, np.array([radius]), np.array([scale]), rows)
+        return sample_disc(LAPLACE, unit, scales, NumberedRows(new_stream_key(), 0, len(x)))
 
     return Contender(US, work, len(x))
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearveil.evaluation.experiments.figure8 import noise_and_resample
 from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE, log_density, log_ratio, mode
 
 coordinate = st.floats(-3, 3)
@@ -57,9 +56,3 @@ def test_density_broadcasts_and_is_zero_outside(noise: int, rng: np.random.Gener
     alone = [[log_density(noise, x[i, 0], t[i, j], scale[i, 0]) for j in range(5)] for i in range(6)]
     assert log_density(noise, x, t, scale) == pytest.approx(np.array(alone, dtype=np.float64))
     assert np.array_equal(np.isneginf(log_density(noise, x, t, scale)), np.hypot(*t.transpose(2, 0, 1)) > 1)
-
-
-def test_hopeless_resampling_gives_up_with_a_sentence() -> None:
-    far, rng = np.array([[9.0, 9.0]]), np.random.default_rng(1)
-    with pytest.raises(Exception, match="gave up"):
-        noise_and_resample(far, centre=(0, 0), radius=0.01, scale=0.01, noise="laplace", rng=rng, most_tries=1000)

@@ -12,10 +12,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from nearveil.evaluation.experiments.figure8 import noise_and_resample
-from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE, NOISE_CODES, log_density
-from nearveil.mechanisms._disc_sampler import sample_discs
-from nearveil.privacy.accounting import Noise
+from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE, log_density
+from nearveil.mechanisms._disc_sampler import sample_disc
 from nearveil.randomness import NumberedRows, RowKeystream, new_stream_key, numbered_rows
 from nearveil.types import FloatArray, IntArray, WordArray
 
@@ -41,9 +39,7 @@ SCALES = (0.02, 0.15, 0.6, 1.3)
 
 def draw(noise: int, place: tuple[float, float], scale: float, seed: int) -> FloatArray:
     draws = WIDE_DRAWS if scale > WIDE else DRAWS
-    x = np.tile(np.array(place), (draws, 1))
-    disc = np.zeros(draws, dtype=np.int64)
-    return sample_discs(noise, x, disc, np.zeros((1, 2)), np.ones(1), np.array([scale]), numbered_rows(draws, seed))
+    return sample_disc(noise, np.tile(np.array(place), (draws, 1)), np.full(draws, scale), numbered_rows(draws, seed))
 
 
 def along_and_across(t: FloatArray, place: tuple[float, float]) -> FloatArray:
@@ -134,45 +130,23 @@ def test_draws_follow_the_exact_density(noise: int, place: str, scale: float) ->
         assert p_value(counted, noise, at, factor * scale) < LEVEL
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-def test_noise_and_resample_has_the_same_law(noise: Noise) -> None:
-    """The paper's comparator, moved and scaled back to the unit disc. False-alarm rate 1e-6."""
-    centre, radius, place, scale = (0.2, -0.1), 0.5, (0.5, -0.4), 0.3
-    x, rng = np.tile(np.array(place), (DRAWS, 1)), np.random.default_rng(8)
-    drawn, tries = noise_and_resample(x, centre=centre, radius=radius, scale=scale, noise=noise, rng=rng)
-    assert tries >= DRAWS
-    unit = (drawn - centre) / radius
-    unit_place = ((place[0] - centre[0]) / radius, (place[1] - centre[1]) / radius)
-    counted = count(unit, unit_place)
-    assert p_value(counted, NOISE_CODES[noise], unit_place, scale / radius) > LEVEL
-    assert p_value(counted, NOISE_CODES[noise], unit_place, 1.3 * scale / radius) < LEVEL
+# Rows that draw for themselves, whatever their company.
 
 
-# Several discs at once, and rows that draw for themselves, whatever their company.
-
-
-CENTRES, DISCS = np.array([[0.1, -0.2], [0.5, 0.5], [-0.6, 0.3]]), np.array([0.3, 0.02, 0.1])
-
-
-def users(count: int) -> tuple[FloatArray, IntArray]:
-    """Users in and around the discs, and the disc of each."""
+def users(count: int) -> FloatArray:
+    """Users in and around the disc."""
     rng = np.random.default_rng(3)
-    disc = rng.integers(len(CENTRES), size=count)
-    angle, length = rng.uniform(0, 2 * np.pi, count), DISCS[disc] * np.sqrt(rng.uniform(0, 9, count))
-    return CENTRES[disc] + length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]), disc
+    angle, length = rng.uniform(0, 2 * np.pi, count), np.sqrt(rng.uniform(0, 9, count))
+    return length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
 
 
 @pytest.mark.parametrize("noise", [LAPLACE, GAUSSIAN])
-@pytest.mark.parametrize("scale", [0.01, 0.1, 0.5, 4.0])
-def test_everybody_lands_on_their_disc_alone_as_in_a_batch(noise: int, scale: float) -> None:
-    x, disc = users(5_000)
-    key, scales = new_stream_key(), np.full(len(DISCS), scale)
-    drawn = sample_discs(noise, x, disc, CENTRES, DISCS, scales, NumberedRows(key, 5, len(x)))
-    assert (np.hypot(*(drawn - CENTRES[disc]).T) <= DISCS[disc] * (1 + 1e-9)).all()
+def test_everybody_lands_on_the_disc_alone_as_in_a_batch(noise: int) -> None:
+    x, key, scale = users(5_000), new_stream_key(), np.resize([0.03, 0.1, 0.5, 4.0], 5_000)
+    drawn = sample_disc(noise, x, scale, NumberedRows(key, 5, len(x)))
+    assert (np.hypot(*drawn.T) <= 1 + 1e-12).all()
     for i in range(40):
-        alone = sample_discs(noise, x[i : i + 1], disc[i : i + 1], CENTRES, DISCS, scales, NumberedRows(key, 5 + i, 1))
-        assert (alone[0] == drawn[i]).all()
+        assert (sample_disc(noise, x[i : i + 1], scale[i : i + 1], NumberedRows(key, 5 + i, 1))[0] == drawn[i]).all()
 
 
 @dataclass
@@ -192,8 +166,7 @@ class Watched(RowKeystream):
 
 @pytest.mark.parametrize("noise", [LAPLACE, GAUSSIAN])
 def test_no_block_is_used_twice(noise: int) -> None:
-    x, disc = users(500)
     rows = Watched(NumberedRows(new_stream_key(), 0, 500))
-    sample_discs(noise, x, disc, CENTRES, DISCS, np.full(len(DISCS), 0.03), rows)
+    sample_disc(noise, users(500), np.full(500, 0.1), rows)
     assert set(rows.asked.values()) == {1}
     assert len(rows.asked) > 2 * 500

@@ -1,4 +1,4 @@
-"""Noise confined to discs, drawn with randomness that belongs to rows: exact rejection sampling (the paper's RSM).
+"""Noise confined to the unit disc, with randomness that belongs to rows: the exact rejection sampling of the paper.
 
 A try takes four words of a row's keystream: a proposal t, which is accepted with f(t)/M over what it was proposed by.
 Where noise fills the disc, as it does at every usual epsilon, proposals are uniform and do not depend on x, so neither
@@ -23,7 +23,7 @@ import numpy as np
 from nearveil.kernels import kernel
 from nearveil.mechanisms._disc_law import LAPLACE, log_ratio, mode
 from nearveil.randomness import RowKeystream
-from nearveil.types import BoolArray, FloatArray, IntArray, WordArray
+from nearveil.types import BoolArray, FloatArray, WordArray
 
 _FINE_UNIT = 2.0**-63
 _TWO_PI = 2.0 * math.pi
@@ -31,51 +31,26 @@ _TWO_PI = 2.0 * math.pi
 _FLAT = 0.6
 
 
-def sample_discs(
-    noise: int,
-    x: FloatArray,
-    disc: IntArray,
-    centres: FloatArray,
-    radii: FloatArray,
-    scales: FloatArray,
-    rows: RowKeystream,
-) -> FloatArray:
-    """Draw, for every row of ``x``, a point of disc ``disc[i]`` with noise of scale ``scales[disc[i]]`` around it."""
-    out = np.empty_like(x)
-    pending = np.arange(len(x))
-    block = 0
+def sample_disc(noise: int, x: FloatArray, scale: FloatArray, rows: RowKeystream) -> FloatArray:
+    """Draw, for every row of ``x``, a point of the unit disc, with noise of its ``scale`` around it."""
+    out, pending, block = np.empty_like(x), np.arange(len(x)), 0
     while len(pending):
         some = pending if len(pending) < len(x) else None
         words = np.hstack([rows.blocks(block, some), rows.blocks(block + 1, some)])
-        accepted = _try_each(noise, x, disc, centres, radii, scales, words, pending, out)
+        out[pending], accepted = _try_each(noise, x[pending], scale[pending], words)
         pending, block = pending[~accepted], block + 2
     return out
 
 
 @kernel
-def _try_each(
-    noise: int,
-    x: FloatArray,
-    disc: IntArray,
-    centres: FloatArray,
-    radii: FloatArray,
-    scales: FloatArray,
-    words: WordArray,
-    pending: IntArray,
-    out: FloatArray,
-) -> BoolArray:
-    """Try once for each pending row; return which succeeded. The others are overwritten by a later try."""
-    accepted = np.empty(len(pending), dtype=np.bool_)
-    for place in range(len(pending)):
-        i = pending[place]
-        j = disc[i]
-        x1, x2 = (x[i, 0] - centres[j, 0]) / radii[j], (x[i, 1] - centres[j, 1]) / radii[j]
-        t1, t2, log_chance = _propose(
-            noise, x1, x2, scales[j] / radii[j], words[place, 0], words[place, 1], words[place, 2]
-        )
-        accepted[place] = t1 * t1 + t2 * t2 <= 1.0 and math.log(_unit(words[place, 3])) <= log_chance
-        out[i, 0], out[i, 1] = centres[j, 0] + radii[j] * t1, centres[j, 1] + radii[j] * t2
-    return accepted
+def _try_each(noise: int, x: FloatArray, scale: FloatArray, words: WordArray) -> tuple[FloatArray, BoolArray]:
+    """Try once for each row; return what was proposed, and for which rows it is accepted."""
+    proposed, accepted = np.empty_like(x), np.empty(len(x), dtype=np.bool_)
+    for i in range(len(x)):
+        t1, t2, log_chance = _propose(noise, x[i, 0], x[i, 1], scale[i], words[i, 0], words[i, 1], words[i, 2])
+        accepted[i] = t1 * t1 + t2 * t2 <= 1.0 and math.log(_unit(words[i, 3])) <= log_chance
+        proposed[i, 0], proposed[i, 1] = t1, t2
+    return proposed, accepted
 
 
 @kernel

@@ -21,7 +21,7 @@ import numpy as np
 
 from nearveil.mechanisms._disc_law import NOISE_CODES, log_density, log_masses
 from nearveil.mechanisms._disc_loss import DiscLoss, calibrated_disc_loss
-from nearveil.mechanisms._disc_sampler import sample_discs
+from nearveil.mechanisms._disc_sampler import sample_disc
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter, l2_diameter
 from nearveil.mechanisms.nearest import NearestCentre, nearest_point_of_discs
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
@@ -79,17 +79,14 @@ class ConfinedRelease(ABC):
     def scales(self) -> FloatArray:
         """The scale of the noise in each disc, in units of the square."""
 
-    def start(self, x: FloatArray, centre: FloatArray, radius: FloatArray) -> FloatArray:
-        """Return where the noise is around, for locations and their discs."""
-        del centre, radius
+    def start(self, x: FloatArray) -> FloatArray:
+        """Return where the noise is around, for locations in units of their discs."""
         return x
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Draw the published location of every row of ``x``."""
-        centres, radii = self.intervals.centres, self.intervals.radii
-        disc = NearestCentre(centres)(x)
-        around = self.start(x, centres[disc], radii[disc])
-        return sample_discs(NOISE_CODES[self.noise], around, disc, centres, radii, self.scales, rows)
+        centre, radius, unit, scale = self._on_unit_disc(x)
+        return centre + radius[:, None] * sample_disc(NOISE_CODES[self.noise], unit, scale, rows)
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per unit of the square; -inf outside the disc of x."""
@@ -102,10 +99,7 @@ class ConfinedRelease(ABC):
 
     def _density_around(self, x: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """The density given ``x``, with the disc and the mass of the noise found once."""
-        disc, noise = NearestCentre(self.intervals.centres)(x), NOISE_CODES[self.noise]
-        centre, radius = self.intervals.centres[disc], self.intervals.radii[disc]
-        unit = (self.start(x, centre, radius) - centre) / radius[..., None]
-        scale = self.scales[disc] / radius
+        noise, (centre, radius, unit, scale) = NOISE_CODES[self.noise], self._on_unit_disc(x)
         masses = log_masses(noise, unit, scale)
 
         def density(t: FloatArray) -> FloatArray:
@@ -113,6 +107,12 @@ class ConfinedRelease(ABC):
             return within - 2 * np.log(radius)
 
         return density
+
+    def _on_unit_disc(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """The disc of each location, and where the noise is around and its scale in units of the disc."""
+        disc = NearestCentre(self.intervals.centres)(x)
+        centre, radius = self.intervals.centres[disc], self.intervals.radii[disc]
+        return centre, radius, self.start((x - centre) / radius[..., None]), self.scales[disc] / radius
 
     def _within(
         self, epsilon: float, because: str, further: str, certificate: Certificate, notes: tuple[str, ...]
@@ -168,14 +168,9 @@ class IntervalRelease(ConfinedRelease):
         """In proportion to the radii."""
         return self._loss.scale * self.noise_factor * self.intervals.radii
 
-    def start(self, x: FloatArray, centre: FloatArray, radius: FloatArray) -> FloatArray:
+    def start(self, x: FloatArray) -> FloatArray:
         """Return the nearest point of the disc."""
-        offset = x - centre
-        length = np.sqrt((offset * offset).sum(axis=-1))
-        # Points of the disc stay as they are, to the last bit.
-        shrunk = centre + offset * (radius / np.maximum(length, radius))[..., None]
-        moved: FloatArray = np.where((length > radius)[..., None], shrunk, x)
-        return moved
+        return x / np.maximum(np.sqrt((x * x).sum(axis=-1, keepdims=True)), 1.0)
 
     def guarantee(self, notes: tuple[str, ...]) -> Guarantee:
         """What holds within one interval."""

@@ -22,7 +22,7 @@ from nearveil.evaluation.runner import NOBODY, Cell
 from nearveil.io.datasets import Dataset
 from nearveil.kernels import kernel
 from nearveil.mechanisms._disc_law import LAPLACE, NOISE_CODES, log_ratio
-from nearveil.mechanisms._disc_sampler import sample_discs
+from nearveil.mechanisms._disc_sampler import sample_disc
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, Noise, paper_scales
 from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
@@ -130,10 +130,8 @@ class SamplingCell(Cell):
         return True
 
     def _ours(self, points: FloatArray, scale: float, rng: np.random.Generator) -> None:
-        sample_discs(
-            NOISE_CODES[self.noise], points, np.zeros(len(points), dtype=np.int64), np.zeros((1, 2)),
-            np.array([self.radius]), np.array([scale]), numbered_rows(len(points), rng),
-        )  # fmt: skip
+        scales = np.full(len(points), scale / self.radius)
+        sample_disc(NOISE_CODES[self.noise], points / self.radius, scales, numbered_rows(len(points), rng))
 
 
 def _best_ms(work: Callable[[], object]) -> float:
