@@ -181,10 +181,9 @@ class Intervals:
 def intervals_from_json(text: str) -> Intervals:
     """Read intervals that `Intervals.to_json` wrote."""
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        raise DataError(_NO_INTERVALS) from None
-    return intervals_from_document(document)
+        return intervals_from_document(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise (error if isinstance(error, DataError) else DataError(_NO_INTERVALS)) from None
 
 
 def intervals_from_document(document: Any) -> Intervals:

@@ -15,12 +15,7 @@ _PAIRS_AT_ONCE = 1 << 20
 
 
 class NearestCentre:
-    """Finds, for each of many points, the center nearest to it.
-
-    Parameters
-    ----------
-    centres : array of shape (m, 2)
-        The centers.
+    """Finds, for each of many points, the center nearest to it; ``centres`` has shape (m, 2).
 
     Examples
     --------

@@ -141,14 +141,11 @@ class ConfinedRelease(ABC):
 
 _HOW = {
     "laplace": (
-        "in a disc the loss is largest between a point of the circle and another on it, and the maximum over both "
-        "splits into two of one angle each; both are bounded on a mesh of angles by their largest slope, with the "
-        "noise's mass bounded on both sides by its log-concavity. All discs are alike but for their size."
+        "in a disc the loss is largest between two points of the circle, and the maximum over both splits into two of "
+        "one angle each; both are bounded on a mesh of angles by their largest slope, with the noise's mass bounded on "
+        "both sides by its log-concavity; all discs are alike but for their size"
     ),
-    "gaussian": (
-        "in a disc the loss is largest between antipodal points of the circle, where it is 2 R²/σ²; proven. All discs "
-        "are alike but for their size."
-    ),
+    "gaussian": "proven: the loss is largest between antipodal points of the circle, whatever the disc's size",
 }
 
 
