@@ -1,8 +1,4 @@
-"""Mechanism: the base class of everything that perturbs locations.
-
-Also here: processing many people on all cores, and the guarantee that mechanisms with local differential privacy
-share.
-"""
+"""Mechanism: the base class of everything that perturbs locations, and what several mechanisms share."""
 
 from __future__ import annotations
 
@@ -115,10 +111,7 @@ class Mechanism(ABC):
         return type(self).log_density is not Mechanism.log_density
 
     def remap(self, t: FloatArray) -> FloatArray:
-        """Move what was drawn once more, in the frame, looking at nothing else: by default, not at all.
-
-        `log_density` speaks of the stage before. What comes after it cannot add to the loss.
-        """
+        """Move what was drawn, in the frame, looking at nothing else, which cannot add to the loss: by default, not."""
         return t
 
     @property
@@ -240,8 +233,7 @@ class Mechanism(ABC):
         Parameters
         ----------
         points : array-like of shape (n, 2), or a frame
-            True latitudes and longitudes. All must lie in the region, if there is one; so do those returned, which are
-            rounded to 1e-6 degree.
+            True latitudes and longitudes, all in the region, if there is one. The published ones have 6 decimals.
         rng : optional
             A seed or generator to make the result repeatable; by default ``seed``, or else secure randomness. A result
             drawn with ``rng`` is as repeatable as that is: the guarantee speaks of the mechanism without it.
@@ -409,9 +401,6 @@ def is_mechanism(value: object) -> TypeIs[Mechanism]:
     return isinstance(value, Mechanism)
 
 
-# Many people, a chunk at a time.
-
-
 CHUNK_ROWS = 1 << 16
 
 
@@ -430,14 +419,9 @@ def for_each_slice(rows: int, work: Callable[[slice], None], progress: Progress 
                 progress(part.stop - part.start)
 
 
-# The statement of local differential privacy.
-
-
 def rounding_delta(epsilon: float, choices: int) -> float:
-    """Return what choosing among ``choices`` outcomes by one 53-bit number can add to delta.
-
-    Each outcome's probability is off by at most 2⁻⁵³, on both sides of the comparison, one of them times e^epsilon.
-    """
+    """Return what choosing among ``choices`` outcomes by one 53-bit number can add to delta."""
+    # Each outcome's probability is off by at most 2⁻⁵³, on both sides of the comparison, one of them times e^epsilon.
     return min(1.0, choices * 2.0**-53 * (1 + math.exp(epsilon)))
 
 

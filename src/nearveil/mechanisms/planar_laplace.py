@@ -30,7 +30,6 @@ NUMERICAL_DELTA = 2 * math.exp(20 - EXPONENTIAL_REACH)
 DEFAULT_NOISE_M = 500.0
 """How far noise moves users on average where nothing else is asked for."""
 
-LEAST_NOISE_M = 1.0
 LARGEST_NOISE_M = 500_000.0
 
 _UNIFORMS, _BLOCKS = 6, 3
@@ -107,10 +106,7 @@ class PlanarLaplace(Mechanism):
         """Return a copy with noise ``factor`` times as wide."""
         return self.with_params(noise_m=self.noise_m * factor)
 
-    @property
-    def decay_per_m(self) -> float | None:
-        """The same as epsilon."""
-        return self.epsilon_per_m
+    decay_per_m = epsilon_per_m
 
     @property
     def guarantee(self) -> Guarantee:
@@ -162,7 +158,7 @@ class PlanarLaplace(Mechanism):
 def check_noise_m(noise_m: float) -> float:
     """Return the distance in meters if noise can be made of it, or say what can be asked for."""
     value = check_positive(noise_m, "the noise")
-    if not LEAST_NOISE_M <= value <= LARGEST_NOISE_M:
+    if not 1.0 <= value <= LARGEST_NOISE_M:
         raise UsageError("the noise must be at least 1 m, as locations are rounded to 0.11 m, and at most 500 km")
     return value
 

@@ -116,7 +116,7 @@ class Square(Mechanism):
     def _certificate(self) -> Certificate:
         """Loss at an output in one corner, between a place there and one whose square does not reach it."""
         corner = self.resolved_region.half_extent_square
-        opposite = (-corner[0], -corner[1])
+        opposite = -corner[0], -corner[1]
         # With a square as large as the region all people are indistinguishable.
         reached = bool((self._corner(np.array(opposite)) + self.side >= np.array(corner)).all())
         return Certificate(
@@ -132,13 +132,7 @@ class Square(Mechanism):
 
 
 def square_side(epsilon: float, width: float, height: float, aim: Aim = "average") -> float:
-    """Return the side that makes the average or the worst-case squared error least, on a width x height region.
-
-    Examples
-    --------
-    >>> [round(square_side(epsilon, 1, 1), 3) for epsilon in (0.5, 1, 2, 4, 6)]
-    [0.681, 0.636, 0.543, 0.372, 0.241]
-    """
+    """Return the side that makes the average or the worst-case squared error least, on a width x height region."""
     excess = math.expm1(epsilon)
     area, total = width * height, width + height
     diagonal = width**2 + height**2
