@@ -13,7 +13,6 @@ from rich.console import Console
 
 from benchmarks.comparisons import (
     among,
-    assignment,
     attacks,
     end_to_end,
     every_scale,
@@ -35,7 +34,6 @@ COMPARISONS: dict[str, tuple[str, Callable[[Effort], Iterator[Result]]]] = {
     "sampling": ("Sampling in discs", sampling.compare),
     "among": ("Hiding among people", among.compare),
     "every-scale": ("Sampling at every scale", every_scale.compare),
-    "assignment": ("Nearest interval", assignment.compare),
     "k-means": ("Private k-means", k_means.compare),
     "index": ("The live index", live_index.compare),
     "filters": ("Questions with filters", filters.compare),

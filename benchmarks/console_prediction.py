@@ -18,8 +18,8 @@ from nearveil.attacks.channels import DensityChannel, Likelihood
 from nearveil.attacks.scores import score_attacker
 from nearveil.evaluation.utility import draw_queries, measure_utilities
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
-from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region, named_region
 from nearveil.report.land import land_in
 from nearveil.server.console.demonstration import hidden_among, published_m, snapped
@@ -56,15 +56,14 @@ class PlaceChannel:
         return DensityChannel(self.noise).at(snapped(places_m, self.noise.noise_m))
 
 
-def measure(
-    noise: PlanarLaplace | HideAmong, places: FloatArray, run: int, *, attacked: int = _TARGETS
-) -> dict[str, float]:
+def measure(protection: Protection, places: FloatArray, run: int, *, attacked: int = _TARGETS) -> dict[str, float]:
     """Publish everybody once, ask from where people are, and let the best attacker guess."""
-    strength = noise.hide_among if isinstance(noise, HideAmong) else noise.noise_m
-    rng, region = np.random.default_rng([run, round(strength)]), noise.resolved_region
-    channel = DensityChannel(noise) if isinstance(noise, HideAmong) else PlaceChannel(noise)
+    among, region = protection.among, protection.region
+    strength = protection.planar.noise_m if among is None else among.hide_among
+    rng = np.random.default_rng([run, round(strength)])
+    channel = PlaceChannel(protection.planar) if among is None else DensityChannel(among)
     true_m = region.to_metres(places)
-    served_m = published_m(true_m, noise, rng)
+    served_m = published_m(true_m, protection, rng)
     queries = draw_queries(true_m, region, "users", _QUERIES, rng)
     utilities = measure_utilities(true_m, served_m, queries, ks=_KS)
     attacker = BayesAttacker(mechanism=channel, prior=prior_from_points(places, region, spread_m=0.0), tau_m=TAU_M)
@@ -102,8 +101,8 @@ def _main() -> None:
     region = named_region("san-francisco")
     places = synthetic_city(PEOPLE, region, rng=SEED, land=land_in(region))
 
-    def mean(noise: PlanarLaplace | HideAmong) -> dict[str, float]:
-        runs = [measure(noise, places, run) for run in range(1, _RUNS + 1)]
+    def mean(protection: Protection) -> dict[str, float]:
+        runs = [measure(protection, places, run) for run in range(1, _RUNS + 1)]
         return {name: round(float(np.mean([run[name] for run in runs])), 4) for name in runs[0]}
 
     document = {
@@ -116,10 +115,11 @@ def _main() -> None:
             f"{_NEIGHBOUR}th neighbour is farthest away. Noise per place, one place each, not moved to intervals. "
             f"Cells are from {PEOPLE:,} other people of the same city."
         ),
-        "points": [
-            {"noise_m": length_m, **mean(PlanarLaplace(noise_m=length_m, region=region))} for length_m in NOISE_M
+        "points": [{"noise_m": length_m, **mean(Protection(region=region, noise_m=length_m))} for length_m in NOISE_M],
+        "among_points": [
+            {"hide_among": people, **mean(Protection(region=region, among=hidden_among(people, region)))}
+            for people in HIDE_AMONG
         ],
-        "among_points": [{"hide_among": people, **mean(hidden_among(people, region))} for people in HIDE_AMONG],
     }
     Path(str(FIGURES)).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 

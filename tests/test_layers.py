@@ -10,6 +10,7 @@ import nearveil
 import nearveil.attacks
 import nearveil.audit
 import nearveil.client
+from nearveil.mechanisms import registry
 
 ROOT = Path(nearveil.__file__).parent
 
@@ -24,7 +25,7 @@ LAYERS = (
     {"nearby"},
     {"mechanisms"},
     {"privacy"},
-    {"region", "geodesy", "randomness", "hashing", "io"},
+    {"region", "sphere", "geodesy", "randomness", "hashing", "io"},
     {"errors", "types", "kernels", "_lazy", "plugins", "html_card", "veil"},
 )
 # Results that can draw themselves: they load the pictures, which lie above them, in the method that draws.
@@ -68,3 +69,30 @@ def test_public_names_are_sorted_and_there(package: ModuleType) -> None:
     assert names == sorted(names, key=lambda name: (not name.isupper(), name[0].islower(), name))
     for name in names:
         assert hasattr(package, name)
+
+
+MECHANISMS = {"Mechanism", *(entry.mechanism.__name__ for entry in registry.MECHANISMS.values())}
+
+
+def _mechanisms_told_apart(path: Path) -> list[str]:
+    """Where a class of mechanisms is asked for: by isinstance, by a comparison, or in a match."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, *asked]):
+                pass
+            case ast.Compare(left=left, comparators=others):
+                asked = [left, *others]
+            case ast.MatchClass(cls=cls):
+                asked = [cls]
+            case _:
+                continue
+        names = [name for each in asked for name in ast.walk(each) if isinstance(name, ast.Name)]
+        found += [f"{path.relative_to(ROOT)}:{name.lineno} {name.id}" for name in names if name.id in MECHANISMS]
+    return found
+
+
+def test_nobody_but_mechanisms_tells_mechanisms_apart() -> None:
+    others = [path for path in ROOT.rglob("*.py") if path.parent != ROOT / "mechanisms"]
+    assert [place for path in others for place in _mechanisms_told_apart(path)] == []
+    assert _mechanisms_told_apart(ROOT / "mechanisms" / "base.py")

@@ -29,8 +29,8 @@ COPYING, SHUFFLING = "Polars copying the file", "Polars shuffling the file"
 PEERS = {SHUFFLED: SHUFFLING, GIVEN: COPYING, FITTED: COPYING, AMONG: COPYING}
 MOST_TIME = {
     (".parquet", SHUFFLED): 2.0,
-    (".parquet", GIVEN): 3.0,
-    (".parquet", FITTED): 5.0,
+    (".parquet", GIVEN): 10.0,
+    (".parquet", FITTED): 15.0,
     (".parquet", AMONG): 5.0,
 }
 FIT_ROWS, FIT_MOST_S, FIT_MOST_GB = 1_000_000, 30.0, 2.0

@@ -13,9 +13,9 @@ from benchmarks.peers.index_peer import Map
 from benchmarks.peers.own_index import Published
 from nearveil import Intervals, build_pic_intervals
 from nearveil.mechanisms._disc_law import LAPLACE
-from nearveil.mechanisms._disc_sampler import sample_discs
+from nearveil.mechanisms._disc_sampler import sample_disc
 from nearveil.mechanisms.base import chunk_slices, for_each_slice
-from nearveil.mechanisms.nearest import nearest_centre_table
+from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.randomness import NumberedRows, new_stream_key
 from nearveil.types import FloatArray, IntArray
 
@@ -68,22 +68,21 @@ def _measure(effort: Effort, size: int, series: str, work: Callable[[], object])
 
 
 def _assign(x: FloatArray, intervals: Intervals, disc: IntArray) -> None:
-    """Build a table for as many as there are, and look them up."""
-    centres = np.ascontiguousarray(intervals.centres)
-    table = nearest_centre_table(centres, REGION.half_extent_square, lookups=len(x))
+    nearest = NearestCentre(intervals.centres)
 
     def look_up(part: slice) -> None:
-        disc[part] = table(x[part])
+        disc[part] = nearest(x[part])
 
     for_each_slice(len(x), look_up)
 
 
 def _sample(x: FloatArray, disc: IntArray, intervals: Intervals) -> None:
-    key, scales = new_stream_key(), np.full(len(intervals), SCALE)
+    key, centres, radii = new_stream_key(), intervals.centres, intervals.radii
 
     def draw(part: slice) -> None:
-        rows = NumberedRows(key, part.start, part.stop - part.start)
-        sample_discs(LAPLACE, x[part], disc[part], intervals.centres, intervals.radii, scales, rows)
+        rows, own = NumberedRows(key, part.start, part.stop - part.start), disc[part]
+        unit = (x[part] - centres[own]) / radii[own, None]
+        sample_disc(LAPLACE, unit, SCALE / radii[own], rows)
 
     for_each_slice(len(x), draw)
 

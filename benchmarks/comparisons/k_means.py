@@ -15,7 +15,7 @@ from nearveil import build_pic_intervals
 from nearveil.types import FloatArray
 
 CENTRES, ROUNDS, SCALE = 1000, 12, 34.5
-LEAST_SPEED_SKLEARN, LEAST_SPEED_DIFFPRIVLIB = 20.0, 100.0
+LEAST_SPEED_SKLEARN, LEAST_SPEED_DIFFPRIVLIB = 2.0, 20.0
 US, SKLEARN, DIFFPRIVLIB = "Nearveil", "scikit-learn's, not private", "diffprivlib's"
 
 

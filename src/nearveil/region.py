@@ -37,7 +37,6 @@ from nearveil.types import BoolArray, FloatArray
 
 Scaling = Literal["isotropic", "per-axis"]
 
-DEFAULT_REGION = "san-francisco"
 PUBLISHED_DECIMALS = 6
 """Published coordinates lie on a public grid of 1e-6 degree, 0.11 m."""
 
@@ -333,6 +332,38 @@ class Region:
         )
 
 
+class _WholeEarth(Region):
+    """All locations: what is published without a region is checked and rounded by it. It has no flat map."""
+
+    def __post_init__(self) -> None:
+        """Skip the checks of a region that is drawn on a map."""
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+    @property
+    def half_extent_m(self) -> tuple[float, float]:
+        """No flat map has one."""
+        raise UsageError("this needs a region; give one, such as region='berlin', a box, or a GeoJSON file")
+
+    @property
+    def radius_m(self) -> float:
+        """No flat map has one."""
+        return self.half_extent_m[0]
+
+    def to_metres(self, points: object) -> FloatArray:
+        """Refuse to project."""
+        del points
+        return np.array(self.half_extent_m)
+
+    def from_metres(self, xy: FloatArray) -> FloatArray:
+        """Refuse to project."""
+        return self.to_metres(xy)
+
+
+WHOLE_EARTH: Region = _WholeEarth(-90.0, -180.0, 90.0, 180.0, name="the whole Earth")
+
+
 class PointProjection:
     """`Region.to_metres` for one place, which must lie in the region.
 
@@ -455,6 +486,26 @@ def parse_region(text: str, scaling: Scaling = "isotropic") -> Region:
 def as_region(region: Region | str) -> Region:
     """Return a Region, reading it with `parse_region` if it is given as text."""
     return parse_region(region) if isinstance(region, str) else region
+
+
+def region_around(points: FloatArray, margin: float = 0.05) -> Region:
+    """Return a box around locations, for experiments and pictures alone: its edges tell where they are.
+
+    Examples
+    --------
+    >>> region_around(np.array([[-17.0, 179.5], [-18.0, -179.5]])).west
+    179.45
+    """
+    around = np.sort(points[:, 1])
+    # The widest gap between neighbors, around the Earth, is outside.
+    gaps = np.append(np.diff(around), around[0] + 360 - around[-1])
+    first = int(np.argmax(gaps) + 1) % len(around)
+    width = 360 - float(gaps.max())
+    south, north = float(points[:, 0].min()), float(points[:, 0].max())
+    aside, above = (max(margin * extent, 10 * _LEAST_EXTENT_DEG) for extent in (width, north - south))
+    west = wrap_longitude(float(around[first]) - aside)
+    east = wrap_longitude(west + width + 2 * aside)
+    return Region(max(south - above, -90.0), west, min(north + above, 90.0), east)
 
 
 def metres(text: str, option: str) -> float:

@@ -22,7 +22,9 @@ def kilometers(latitude, longitude, place={HERE}):
 def attacked(users_csv: Path, attack: str, *options: object, instances: int = 8) -> dict[str, Any]:
     """Attack a few users and return the row of the only attack."""
     size = ("--runs", 1, "--instances", instances, "--seed", 1)
-    (row,) = done("attack", "--input", users_csv, "--attack", attack, *size, *options, "--json").json
+    (row,) = done(
+        "attack", "--input", users_csv, "--region", REGION, "--attack", attack, *size, *options, "--json"
+    ).json
     assert (row["attack"], row["instances"]) == (attack, instances)
     found: dict[str, Any] = row
     return found
@@ -79,14 +81,14 @@ def test_a_population_of_the_paper() -> None:
 
 def test_a_campaign_maps_everybody_without_an_account(users: Array, tmp_path: Path) -> None:
     source = write_csv(tmp_path / "users.csv", users[:100])
-    (row,) = done("attack", "--input", source, "--campaign", "--k", 30, "--json").json
+    (row,) = done("attack", "--input", source, "--region", REGION, "--campaign", "--k", 30, "--json").json
     assert row["located"] > 0.8 * row["people"] > 70
     assert row["questions_per_located"] < 1
     assert row["median_true_error_m"] < 60
 
 
 def test_pictures_of_an_attack_on_one_user(users_csv: Path, tmp_path: Path) -> None:
-    attack = ("attack", "--input", users_csv, "--person", "u17", "--attack", "adaptive")
+    attack = ("attack", "--input", users_csv, "--region", REGION, "--person", "u17", "--attack", "adaptive")
     png, gif, page = (tmp_path / f"attack.{kind}" for kind in ("png", "gif", "html"))
     done(*attack, "--trace", png, "--animate", gif)
     done(*attack, "--animate", page)
@@ -163,7 +165,7 @@ def test_a_service_that_tells_nothing_gives_nobody_away(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_options(users_csv: Path, options: tuple[str, ...], code: int) -> None:
-    whom = () if options[0] in {"--adapter", "--url"} else ("--input", users_csv)
+    whom = () if options[0] in {"--adapter", "--url"} else ("--input", users_csv, "--region", REGION)
     result = run("attack", *whom, *options)
     assert (result.code, result.out) == (code, "")
     assert result.err

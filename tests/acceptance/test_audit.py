@@ -75,17 +75,17 @@ def test_a_python_function(blurs: Path, tmp_path: Path) -> None:
     """A disc has an edge, so no epsilon holds; uniform locations tell nothing (false alarms: 1e-6)."""
     witness = tmp_path / "witness.json"
     disc = ("--callable", f"{blurs}:disc")
-    assert run("audit", *disc, "--claim", "metric:4/km", *SMALL, "--witness", witness).code == 1
+    assert run("audit", *disc, "--region", REGION, "--claim", "metric:4/km", *SMALL, "--witness", witness).code == 1
     assert run("audit", "--check", witness, *disc, *SMALL).code == 1
     # A file never has something run.
     assert run("audit", "--check", witness, *SMALL).code == 2
-    assert run("audit", "--callable", f"{blurs}:uniform", "--claim", "local:1", *SMALL).code == 0
+    assert run("audit", "--callable", f"{blurs}:uniform", "--region", REGION, "--claim", "local:1", *SMALL).code == 0
 
 
 def test_a_program(tmp_path: Path) -> None:
     """A program that copies its input hides nothing."""
     copy = f"{sys.executable} -c 'import shutil, sys; shutil.copy(sys.argv[1], sys.argv[2])' {{input}} {{output}}"
-    result = run("audit", "--command", copy, "--claim", "local:1", "--samples", 4000, "--json")
+    result = run("audit", "--command", copy, "--region", REGION, "--claim", "local:1", "--samples", 4000, "--json")
     assert (result.code, result.json["verdict"]) == (1, "violated")
 
 
@@ -94,8 +94,8 @@ def test_a_program(tmp_path: Path) -> None:
     [
         (("--claim", "rubbish"), 2),
         (("--no-such-option",), 2),
-        (("--callable", "no_such_module:blur", "--claim", "local:1"), 2),
-        (("--command", "false", "--claim", "local:1"), 4),
+        (("--callable", "no_such_module:blur", "--region", REGION, "--claim", "local:1"), 2),
+        (("--command", "false", "--region", REGION, "--claim", "local:1"), 4),
         (("--check", "no-such-file.json"), 4),
     ],
 )
@@ -105,6 +105,6 @@ def test_a_failure_is_never_a_verdict(options: tuple[str, ...], code: int) -> No
 
 
 def test_a_function_that_fails_tells_no_location(blurs: Path) -> None:
-    result = run("audit", "--callable", f"{blurs}:failing", "--claim", "local:1", *SMALL)
+    result = run("audit", "--callable", f"{blurs}:failing", "--region", REGION, "--claim", "local:1", *SMALL)
     assert (result.code, result.out) == (4, "")
     assert "37." not in result.err

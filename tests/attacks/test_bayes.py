@@ -25,20 +25,21 @@ from nearveil.attacks.scores import BayesScore, score_attacker
 from nearveil.errors import UsageError
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.region import Region
+from nearveil.sphere import great_circle_m
 from nearveil.types import FloatArray
 
 TAU_M = 100.0
 MECHANISMS = [
-    PlanarLaplace(noise_m=400, seed=1),
-    AxisLaplace(epsilon=30.0, seed=1),
+    PlanarLaplace(noise_m=400, seed=1, region="san-francisco"),
+    AxisLaplace(epsilon=30.0, seed=1, region="san-francisco"),
     # So wide that most published places lie on the region's edge, many in its corners.
     *for_evidence(
-        AxisLaplace(epsilon=1.0, seed=1),
-        DPRS(epsilon=1.0, centres=100, fit_method="private-grid", seed=1),
-        SRR(epsilon=5.0, seed=1),
+        AxisLaplace(epsilon=1.0, seed=1, region="san-francisco"),
+        DPRS(epsilon=1.0, centres=100, fit_method="private-grid", seed=1, region="san-francisco"),
+        SRR(epsilon=5.0, seed=1, region="san-francisco"),
     ),
-    DPRS(epsilon=5.0, noise="gaussian", centres=100, fit_method="private-grid", seed=1),
-    Square(epsilon=5.0, seed=1),
+    DPRS(epsilon=5.0, noise="gaussian", centres=100, fit_method="private-grid", seed=1, region="san-francisco"),
+    Square(epsilon=5.0, seed=1, region="san-francisco"),
 ]
 
 
@@ -78,7 +79,8 @@ def test_two_places_have_the_exact_odds(san_francisco: Region, releases: int) ->
     homes_m = np.array([[0.0, 0.0], [1000.0, 0.0]])
     prior = prior_from_points(san_francisco.from_metres(homes_m), san_francisco, spread_m=0.0, background=1e-12)
     published_m = np.array([[300.0, 100.0], [650.0, -200.0], [550.0, 900.0]])[:releases]
-    lead_m = np.hypot(*(published_m - homes_m[1]).T) - np.hypot(*(published_m - homes_m[0]).T)
+    homes, published = san_francisco.from_metres(homes_m), san_francisco.from_metres(published_m)
+    lead_m = great_circle_m(homes[1], published) - great_circle_m(homes[0], published)
     odds = math.exp(lead_m.sum() * mechanism.epsilon_per_m)
     guess = BayesAttacker(mechanism=mechanism, prior=prior).estimate(san_francisco.from_metres(published_m))
     assert guess.mean == pytest.approx((1000 / (1 + odds), 0.0), abs=0.2)
@@ -218,7 +220,7 @@ def test_who_is_left_out_is_no_candidate(san_francisco: Region) -> None:
 
 
 def test_knowing_the_targets_address_helps(city: FloatArray) -> None:
-    mechanism = PlanarLaplace(noise_m=400, seed=1)
+    mechanism = PlanarLaplace(noise_m=400, seed=1, region="san-francisco")
     knows = attack(mechanism, city, spread_m=0.0, leave_out=False)
     does_not = attack(mechanism, city, leave_out=True)
     assert knows.median.error_m.value < does_not.median.error_m.value
@@ -311,7 +313,7 @@ def test_sampling_comes_close_to_the_density(city: FloatArray, san_francisco: Re
     people = city[:400]
     mechanism = PlanarLaplace(noise_m=1000, region=san_francisco, seed=1)
     prior = prior_from_points(people, san_francisco)
-    sampled = SampledChannel(publish=mechanism.perturb, region=san_francisco, draws=200)
+    sampled = SampledChannel(publish=mechanism.perturb, region=san_francisco, draws=1000)
     for releases in (1, 3):
         rng = np.random.default_rng(4)
         published = np.stack([mechanism.perturb(people, rng=rng) for _ in range(releases)])
@@ -376,7 +378,7 @@ def test_likelihood_of_remapped_places_is_that_of_what_is_published(san_francisc
     False-alarm rate: 10 means, each allowed five standard errors and 0.01 for the rays' steps, below 1e-4 in all. Small
     discs and much noise, so that rays spread.
     """
-    mechanism = DPRS(release="metric", noise_m=700, gamma=0.1, centres=200, seed=1).fit(city)
+    mechanism = DPRS(release="metric", noise_m=700, gamma=0.1, centres=200, seed=1, region="san-francisco").fit(city)
     channel = channel_of(mechanism)
     assert isinstance(channel, RemappedChannel)
     rng = np.random.default_rng(5)

@@ -83,7 +83,7 @@ def test_services_that_answer_too_little_or_at_random_end_cleanly() -> None:
 
 
 def test_published_colluders_are_not_where_they_were_put(san_francisco: Region, city_m: FloatArray) -> None:
-    mechanism = PlanarLaplace(noise_m=2000)
+    mechanism = PlanarLaplace(noise_m=2000, region="san-francisco")
     service = SimulatedService(san_francisco, city_m, colluder_mechanism=mechanism, rng=1)
     oracle = service.oracle(k=3, colluders=1)
     first = 0

@@ -28,10 +28,11 @@ from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.privacy.guarantee import Notion
 from nearveil.randomness import NumberedRows, RowKeystream, numbered_rows
 from nearveil.region import named_region
+from nearveil.sphere import to_plane
 from nearveil.types import FloatArray
 
 REGION = named_region("san-francisco")
-SOUND = PlanarLaplace(noise_m=500)
+SOUND = PlanarLaplace(noise_m=500, region=REGION)
 WEAK_PLACE = (37.61, -122.33)
 METRIC = Claim(Notion.METRIC, 0.004, 0.0, "0.004 per metre")
 LOCAL = Claim(Notion.LOCAL, 1.0, 0.0, "1 for any two places")
@@ -107,12 +108,15 @@ def other_stream(rows: RowKeystream) -> NumberedRows:
 
 # -- broken ------------------------------------------------------------------------------------------------------
 
-POOL = SOUND.draw(np.zeros((100_000, 2)), numbered_rows(100_000, 9))
 NARROW = SOUND.rescaled(0.95)
 
 
 def noise(points: FloatArray, rng: np.random.Generator) -> FloatArray:
-    return SOUND.draw(np.zeros_like(points), numbered_rows(len(points), rng))
+    """Metres east and north."""
+    return to_plane(np.zeros(2), SOUND.draw(np.zeros_like(points), numbered_rows(len(points), rng)))
+
+
+POOL = noise(np.zeros((100_000, 2)), np.random.default_rng(9))
 
 
 def moved(points: FloatArray, metres: FloatArray) -> FloatArray:
@@ -225,8 +229,8 @@ INNOCENT: dict[str, Case | OwnCase] = {
     "heavy tails": Case(heavy_tails),
     "uniform, epsilon = 0": Case(uniform, Claim(Notion.LOCAL, 0.0, 0.0, "nothing is lost")),
     "randomised response": Case(randomised_response, LOCAL),
-    "Square": Case(Square(epsilon=1.0).perturb, LOCAL),
-    "SRR": Case(SRR(epsilon=1.0, levels=4).perturb, LOCAL),
+    "Square": Case(Square(epsilon=1.0, region="san-francisco").perturb, LOCAL),
+    "SRR": Case(SRR(epsilon=1.0, levels=4, region="san-francisco").perturb, LOCAL),
     "hide among": OwnCase(hiding_among_200),
 }
 

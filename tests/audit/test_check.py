@@ -18,14 +18,13 @@ from nearveil.audit.external import ModuleSubject
 from nearveil.audit.fit_witness import FitWitness
 from nearveil.audit.witness import Witness
 from nearveil.errors import DataError, OutputError, UsageError
-from nearveil.mechanisms import nearest
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
 pytestmark = pytest.mark.statistical
 
-NOISE = nv.PlanarLaplace(noise_m=500)
+NOISE = nv.PlanarLaplace(noise_m=500, region="san-francisco")
 
 
 def uniform(points: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -60,7 +59,7 @@ def test_a_mechanism_is_audited_on_its_own_claim() -> None:
 
 
 def test_the_papers_claim(city: FloatArray) -> None:
-    dprs = nv.DPRS(release="paper", centres=50, seed=1).fit(city)
+    dprs = nv.DPRS(release="paper", centres=50, seed=1, region="san-francisco").fit(city)
     assert nv.audit(dprs, "paper", samples=40_000, seed=1).verdict is Verdict.VIOLATED
 
 
@@ -73,13 +72,15 @@ def test_a_function_of_ones_own(san_francisco: Region) -> None:
     with pytest.raises(DataError, match="does not say what it is about"):
         check_witness(report.witness)
     with pytest.raises(UsageError, match="does not know what this mechanism promises"):
-        nv.audit(uniform)
+        nv.audit(uniform, region=san_francisco)
+    with pytest.raises(UsageError, match="region='berlin'"):
+        nv.audit(uniform, "local:1")
 
 
 def test_a_command_and_its_witness(tmp_path: Path) -> None:
     """A program that copies its input hides nothing."""
     copy = [sys.executable, "-c", "import shutil, sys; shutil.copy(*sys.argv[1:])", "{input}", "{output}"]
-    report = nv.audit(copy, "local:1", samples=4_000, seed=1)
+    report = nv.audit(copy, "local:1", region="berlin", samples=4_000, seed=1)
     assert report.verdict is Verdict.VIOLATED
     assert report.witness is not None
     path = tmp_path / "witness.json"
@@ -137,17 +138,18 @@ def test_a_lying_witness_does_not_stand(violated: AuditReport) -> None:
     assert check.witness.confidence == 1 - 1e-6
 
 
-def test_a_fit_and_its_witness(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_fit_and_its_witness(tmp_path: Path) -> None:
     """False alarms: 1e-3 each, and none at this seed."""
-    monkeypatch.setattr(nearest, "_STEPS_FOR_FEW", (8,))
-    report = nv.audit_fit(nv.DPRS(), fits=1_000, seed=1)
+    report = nv.audit_fit(nv.DPRS(region="san-francisco"), fits=1_000, seed=1)
     assert (report.verdict, report.view, report.fits) == (Verdict.CONSISTENT, "answers", 1_000)
     assert report.witness.subject["params"]["centres"] == 2
     path = tmp_path / "witness.json"
     path.write_text(report.witness.to_json())
     assert isinstance(read_witness(path), FitWitness)
     assert check_witness(path, samples=400, seed=1).verdict is not Verdict.VIOLATED
-    tight = nv.audit_fit(nv.DPRS(), Claim(Notion.CENTRAL, 0.01, 0.0, "too little"), fits=4_000, seed=1)
+    tight = nv.audit_fit(
+        nv.DPRS(region="san-francisco"), Claim(Notion.CENTRAL, 0.01, 0.0, "too little"), fits=4_000, seed=1
+    )
     assert tight.verdict is Verdict.VIOLATED
     with pytest.raises(UsageError, match="give all three"):
         nv.audit_fit(lambda points, rng: points)
@@ -160,7 +162,7 @@ def test_words_that_are_no_claim(words: str, says: str) -> None:
 
 
 def test_a_certificate_is_saved_and_checked(tmp_path: Path) -> None:
-    certificate = nv.certify(nv.Square(epsilon=2.0))
+    certificate = nv.certify(nv.Square(epsilon=2.0, region="san-francisco"))
     assert certificate.bound == pytest.approx(2.0)
     assert certificate.check(tries=200, seed=1).holds
     path = tmp_path / "certificate.json"

@@ -27,7 +27,7 @@ from nearveil.region import named_region
 from nearveil.types import FloatArray
 
 PAIR = Pair((37.70, -122.40), (37.70, -122.39), "side by side")
-SUBJECT = MechanismSubject(PlanarLaplace(noise_m=800))
+SUBJECT = MechanismSubject(PlanarLaplace(noise_m=800, region="san-francisco"))
 
 
 class Nothing(PublishedSubject):
@@ -179,7 +179,7 @@ def test_outputs_of_one_place_only_score_as_certain() -> None:
             del first, second
             return np.array([math.inf, -math.inf, math.nan])[: len(outputs)]
 
-    subject = Disjoint(PlanarLaplace())
+    subject = Disjoint(PlanarLaplace(region="san-francisco"))
     event = OutputEvent(DensityScore(), 999.999, "first")
     assert event.hits(np.zeros((3, 2)), PAIR, subject).tolist() == [True, False, False]
     assert event.describe() == "that the second cannot give, by the mechanism's own density"

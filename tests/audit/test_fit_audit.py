@@ -20,7 +20,7 @@ from nearveil.audit.fit import TREE_LEVELS, AnswersFit, FitReport, audit_fit, fi
 from nearveil.audit.fit_witness import DataPair, Fit, fit_witness_from_json, recheck_fit, tree_data, worst_case_data
 from nearveil.audit.subjects import AuditError
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms import fit_cells, fit_grid, fit_pic, nearest
+from nearveil.mechanisms import fit_cells, fit_grid, fit_pic
 from nearveil.mechanisms.fit_cells import _biased
 from nearveil.mechanisms.fit_pic import FIXED_POINT, fixed_point_laplace
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
@@ -42,9 +42,7 @@ def central(epsilon: float, delta: float = 0.0) -> Claim:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our code path with coarse tables, which are exact like fine ones: twice as many fits in a second."""
-    monkeypatch.setattr(nearest, "_STEPS_FOR_FEW", (8,))
-    # k-means on the noisy histogram is post-processing; one round of it is enough to audit what goes in.
+    """k-means on the noisy histogram is post-processing; one round of it is enough to audit what goes in."""
     monkeypatch.setattr(fit_grid, "ROUNDS", 1)
 
 
@@ -428,11 +426,13 @@ def test_private_cells_keep_their_promise_and_show_it_where_they_do_not(monkeypa
 
     Unchanged, they are not accused (false-alarm rate 1e-3).
     """
-    honest = audit_fit(HideAmong(100, fit_epsilon=3.0), fits=1600, seed=4)
+    honest = audit_fit(HideAmong(100, fit_epsilon=3.0, region="san-francisco"), fits=1600, seed=4)
     assert honest.verdict is Verdict.CONSISTENT
     assert "cells" in honest.claim.text
     monkeypatch.setattr(fit_cells, "fixed_point_laplace", less_noise(0.2))
-    found = audit_fit(HideAmong(100, fit_epsilon=3.0), central(3.0), fits=3000, confidence=0.95, seed=4)
+    found = audit_fit(
+        HideAmong(100, fit_epsilon=3.0, region="san-francisco"), central(3.0), fits=3000, confidence=0.95, seed=4
+    )
     assert (found.verdict, found.view) == (Verdict.VIOLATED, "cells")
     check = check_witness(fit_witness_from_json(found.witness.to_json()), samples=1500, confidence=0.95, seed=1)
     assert check.verdict is Verdict.VIOLATED

@@ -23,7 +23,7 @@ class Narrow(PublishedSubject):
     """Planar Laplace noise of half the width, from outside."""
 
     def publish(self, points: FloatArray, rng: np.random.Generator) -> object:
-        return PlanarLaplace(noise_m=250).perturb(points, rng)
+        return PlanarLaplace(noise_m=250, region="san-francisco").perturb(points, rng)
 
 
 NARROW = Narrow(named_region("san-francisco"))
@@ -40,7 +40,7 @@ def outside() -> Witness:
 
 @pytest.fixture(scope="module")
 def paper(city: FloatArray) -> tuple[DPRS, Witness]:
-    mechanism = DPRS(release="paper", centres=50, seed=1).fit(city)
+    mechanism = DPRS(release="paper", centres=50, seed=1, region="san-francisco").fit(city)
     claim = paper_claim(mechanism.guarantee)
     report = audit(MechanismSubject(mechanism), claim, mechanism_pairs(mechanism, claim), samples=50_000, seed=1)
     assert report.witness is not None
@@ -82,7 +82,7 @@ def test_a_forged_witness_does_not_stand(outside: Witness) -> None:
 
     class Honest(PublishedSubject):
         def publish(self, points: FloatArray, rng: np.random.Generator) -> object:
-            return PlanarLaplace(noise_m=500).perturb(points, rng)
+            return PlanarLaplace(noise_m=500, region="san-francisco").perturb(points, rng)
 
     assert not recheck(forged, Honest(NARROW.region), samples=100_000, seed=1).violates
 
@@ -102,7 +102,7 @@ def test_events_counted_together_share_the_error(outside: Witness) -> None:
 
 
 def test_what_is_shown_where_nothing_is_found() -> None:
-    mechanism = Square(epsilon=1.0)
+    mechanism = Square(epsilon=1.0, region="san-francisco")
     claim = own_claim(mechanism.guarantee)
     report = audit(MechanismSubject(mechanism), claim, mechanism_pairs(mechanism, claim), samples=20_000, seed=1)
     witness = report.witness

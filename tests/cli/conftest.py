@@ -23,13 +23,24 @@ class Outcome:
 
 Run = Callable[..., Outcome]
 
+_NO_REGION = ("--region", "--check", "--dataset", "--url", "--help")
+
+
+def _may_name_a_region(given: list[str]) -> bool:
+    """Whether a command is about users, who are in San Francisco in most tests, and does not say where they are."""
+    about_users = given[:1] in (["protect"], ["fit"], ["plan"], ["attack"], ["audit"])
+    return (about_users or "--input" in given) and not any(flag in given for flag in _NO_REGION)
+
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def run(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["nearveil", *map(str, arguments)])
+    def run(*arguments: object, names_region: bool = True) -> Outcome:
+        given = [str(each) for each in arguments]
+        if names_region and _may_name_a_region(given):
+            given += ["--region", "san-francisco"]
+        monkeypatch.setattr(sys, "argv", ["nearveil", *given])
         capsys.readouterr()
         code: object = 0
         try:

@@ -167,9 +167,8 @@ def test_a_mechanism_that_hangs_gets_no_verdict(run: Run, module: str) -> None:
 # -- the fit ------------------------------------------------------------------------------------------------------
 
 
-def test_the_fit(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fit(run: Run, tmp_path: Path) -> None:
     """False alarms: 1e-6, and none at this seed."""
-    monkeypatch.setattr("nearveil.mechanisms.nearest._STEPS_FOR_FEW", (8,))
     witness = tmp_path / "w.json"
     fit = ("audit", "--stage", "fit", "--mechanism", "dprs", "--set", "release=paper", "--seed", 1, "--samples", 1000)
     found = audited(run(*fit, "--json", "--witness", witness), 0, "consistent")

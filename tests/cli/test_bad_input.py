@@ -72,7 +72,7 @@ def test_data(run: Run, tmp_path: Path, content: str | None, words: list[str]) -
         (["--set", "least_radius_m=0m"], ["--set least_radius_m takes a length"]),
         (["--noise", "0"], ["--noise takes a length"]),
         (["--noise", "500m", "--set", "epsilon_per_km=4"], ["give one of them"]),
-        (["--noise", "1e8km"], ["at most 10,000 km"]),
+        (["--noise", "1e8km"], ["at most 500 km"]),
         (["--set", "epsilon_per_km=-4"], ["epsilon per km must be greater than 0"]),
         (["--region", "37.7000001,-122.41,37.7000002,-122.40"], ["smaller than about 100 m"]),
         (["--set", "gama=0.3"], ["gama is not a parameter", "did you mean gamma?", "--mechanism"]),

@@ -34,7 +34,7 @@ def run_in_this_process(run: Run) -> Callable[[CommandSubject, _CallFiles, int],
         names = {INPUT: str(files.input), OUTPUT: str(files.output)}
         program, *arguments = (_filled_in(argument, names) for argument in subject.arguments)
         assert program == "nearveil"
-        outcome = run(*arguments)
+        outcome = run(*arguments, names_region=False)
         assert outcome.code == 0, outcome.err
 
     return run_one
@@ -79,7 +79,7 @@ def test_commands_run(commands: tuple[str, ...], run: Run, people_csv: Path, mon
         assert words[0] == "nearveil"
         # A verdict has an exit code; a command that ends with one says so in a comment.
         expected = re.search(r"# exit code (\d)", command)
-        outcome = run(*words[1:])
+        outcome = run(*words[1:], names_region=False)
         assert outcome.code == (int(expected[1]) if expected else 0), f"{command}\n{outcome.err}"
 
 
@@ -89,7 +89,7 @@ def test_the_odd_file_of_the_tutorial(run: Run, tmp_path: Path, monkeypatch: pyt
     (command,) = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(tmp_path)
     Path("clients.csv").write_text(rows, encoding="latin-1")
-    outcome = run(*shlex.split(command.replace("\\\n", " "))[1:])
+    outcome = run(*shlex.split(command.replace("\\\n", " "))[1:], names_region=False)
     assert outcome.code == 0, outcome.err
     assert len(Path("public.csv").read_text(encoding="utf-8").splitlines()) == 4
     assert "Mia" in Path("left-out.csv").read_text(encoding="utf-8")

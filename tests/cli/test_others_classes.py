@@ -260,7 +260,7 @@ def test_reproduce_on_own_people(run: Run, own_file: Path, few_csv: Path, monkey
         ("{file}:Short", "not one published place for each person"),
         ("{file}:Nowhere", "not finite"),
         ("{file}:NoRegion", "its constructor must take region"),
-        ("{file}:Needy", "its constructor needs cell_m"),
+        ("{file}:Needy", "cell_m"),
         ("{file}:Broken", "it fails with RuntimeError: out of order"),
         ("{file}:NoGuarantee", "claimed_by_nobody"),
     ],

@@ -90,6 +90,6 @@ def test_people_who_are_left_out_are_not_charged(run: Run, tmp_path: Path) -> No
 
 def test_lengths_beyond_the_region_are_questioned(run: Run, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text(PEOPLE)
-    outcome = run("protect", tmp_path / "in.csv", tmp_path / "out.csv", "--noise", "500km")
+    outcome = run("protect", tmp_path / "in.csv", tmp_path / "out.csv", "--noise", "80km")
     check(outcome, 2, "more than the region is wide (44 km)")
-    assert run("protect", tmp_path / "in.csv", tmp_path / "out.csv", "--set", "epsilon_per_km=0.004").code == 0
+    assert run("protect", tmp_path / "in.csv", tmp_path / "out.csv", "--set", "epsilon_per_km=0.03").code == 0

@@ -13,12 +13,12 @@ from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.families import sound_families
 from nearveil.evaluation.planning import people as planning_people
 from nearveil.evaluation.planning import plan as planning
+from nearveil.evaluation.planning.made_up import synthetic_people
 from nearveil.evaluation.planning.measuring import Sizes
 from nearveil.evaluation.planning.people import PeopleSource
 from nearveil.evaluation.planning.plan import Effort
 from nearveil.io.people import ReadOptions
 from nearveil.io.synthetic import synthetic_city
-from nearveil.mechanisms.fit_grid import synthetic_people
 from nearveil.region import Region
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run, write_people

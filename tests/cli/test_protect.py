@@ -144,10 +144,26 @@ def test_antimeridian(run: Run, tmp_path: Path) -> None:
     assert (np.abs(read_people(tmp_path / "o.csv").points[:, 1]) > 179).all()
 
 
+def test_without_a_region_planar_laplace_publishes_anywhere_and_others_ask_for_one(run: Run, tmp_path: Path) -> None:
+    source, output = tmp_path / "people.csv", tmp_path / "o.csv"
+    source.write_text("lat,lon\n52.5,13.4\n35.7,139.7\n-17,179.9999\n90,0\n")
+    outcome = run("protect", source, output, "--json", names_region=False)
+    assert outcome.code == 0, outcome.err
+    released = json.loads(outcome.out)
+    assert (released["mechanism"], released["region"], released["rows"]) == ("planar-laplace", "the whole Earth", 4)
+    assert (np.abs(read_people(output).points) <= (90, 180)).all()
+    for options in (["--mechanism", "square"], ["--epsilon", 1], ["--hide-among", 100]):
+        refused = run("protect", source, tmp_path / "other.csv", *options, names_region=False)
+        assert (refused.code, "name the public region with --region" in refused.err) == (2, True)
+    for command in (["fit", source, tmp_path / "other.json"], ["plan", source, "--noise", "500m"]):
+        assert "name the public region with --region" in run(*command, names_region=False).err
+
+
 def test_as_an_installed_command(people_csv: Path, tmp_path: Path) -> None:
     """Through a real process: JSON alone on standard output, no progress bar where there is no terminal."""
     command = [sys.executable, "-c", "from nearveil.cli.main import main; main()"]
     arguments = ["protect", str(people_csv), str(tmp_path / "out.csv"), "--set", "centres=100", "--json"]
+    arguments += ["--region", "san-francisco"]
     result = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["rows"] == 5000

@@ -164,7 +164,9 @@ def test_starts_are_where_the_target_is_last_in_the_list(service: StubService) -
 
 def test_the_services_own_region(service: StubService) -> None:
     client = service.client()
-    assert region_of(client, None).same_edges(named_region("san-francisco"))
+    with pytest.raises(UsageError, match="does not say which region"):
+        region_of(client, None)
+    assert region_of(client, "san-francisco").same_edges(named_region("san-francisco"))
     edges = {"south": 48.8, "west": 2.2, "north": 48.9, "east": 2.4}
     service.refuse = lambda _: answer(200, {"text": "", "region": edges})
     assert region_of(client, None).east == 2.4

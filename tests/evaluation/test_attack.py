@@ -73,7 +73,7 @@ def test_anything_that_answers_can_be_attacked(points: FloatArray, san_francisco
     outcome = nv.attack(oracle, target=17, start=start, region=san_francisco, truth=truth)
     assert outcome.found
     assert outcome.questions == len(asked)
-    unknown = nv.attack(service.oracle(k=10, colluders=2), target=17, start=start)
+    unknown = nv.attack(service.oracle(k=10, colluders=2), target=17, start=start, region=san_francisco)
     assert (unknown.error_m, unknown.found, unknown.certified) == (None, False, True)
     with pytest.raises(UsageError, match="truth"):
         unknown.plot("attack.png")
@@ -127,7 +127,9 @@ def test_attacks_that_cannot_be(points: FloatArray, san_francisco: Region) -> No
             nv.attack(service, **options)  # type: ignore[arg-type]
     oracle = SimulatedService(san_francisco, san_francisco.to_metres(points)).oracle(k=10, colluders=1)
     with pytest.raises(UsageError, match="where the attack begins"):
-        nv.attack(oracle, target=1)
+        nv.attack(oracle, target=1, region=san_francisco)
+    with pytest.raises(UsageError, match="where the service is"):
+        nv.attack(oracle, target=1, start=(37.7, -122.4))
 
 
 def test_a_population_and_its_example(points: FloatArray) -> None:

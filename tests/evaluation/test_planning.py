@@ -338,7 +338,7 @@ def test_a_plan_shows_no_place_and_a_private_one_keeps_none(city: FloatArray, mo
     monkeypatch.setattr(planning, "QUICK", TINY)
     true = city[:80]
     shown = [f"{latitude:.6f}"[:8] for latitude in true[:, 0]]
-    open_plan = plan(true, Goal.noise(500), quick=True, cores=1, seed=1)
+    open_plan = plan(true, Goal.noise(500), region="san-francisco", quick=True, cores=1, seed=1)
     assert not any(text in repr(open_plan) for text in shown)
-    private = plan(true, Goal.noise(500), quick=True, cores=1, private_epsilon=5.0)
+    private = plan(true, Goal.noise(500), region="san-francisco", quick=True, cores=1, private_epsilon=5.0)
     assert not any(place.tobytes() in pickle.dumps(private) for place in true)

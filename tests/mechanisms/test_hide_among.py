@@ -2,24 +2,28 @@
 
 import math
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
+from scipy.spatial import cKDTree
 from scipy.stats import chisquare
 
+from nearveil.audit.spec import mechanism_from_spec, mechanism_to_spec
 from nearveil.errors import UsageError
+from nearveil.io.files import read_people
 from nearveil.mechanisms import step_channel
 from nearveil.mechanisms.cell_steps import STEP, graph_of
 from nearveil.mechanisms.cells import Calibration, Cells
 from nearveil.mechanisms.fit_cells import CellPlan, build_private_cells, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.registry import mechanism_from_spec, mechanism_to_spec
-from nearveil.mechanisms.step_channel import StepChannel, _high_product, calibrated, draw_places
+from nearveil.mechanisms.step_channel import StepChannel, calibrated
 from nearveil.privacy.guarantee import Basis, Notion, guarantee_from_dict
 from nearveil.randomness import numbered_rows
 from nearveil.region import Region
@@ -62,32 +66,21 @@ def test_no_pair_loses_more_than_the_bound_and_some_pair_nearly_as_much(cells: C
     assert math.isclose(worst, channel.certificate.attained, rel_tol=1e-6)
 
 
-def test_a_tenth_more_rate_breaks_the_bound(cells: Cells) -> None:
-    """The bound is not so loose that a wrong rate would go unseen."""
+def test_a_tenth_more_rate_breaks_the_bound_and_plain_weights_do(cells: Cells) -> None:
+    """The bound is not so loose that a wrong rate would go unseen, and the weights allow a faster fall."""
     channel = HideAmong(200, epsilon=2.0, cells=cells).channel
-    faster = replace(channel, rate=1.1 * channel.rate)
-    assert faster.certificate.attained > 2.0
+    assert replace(channel, rate=1.1 * channel.rate).certificate.attained > 2.0
+    assert replace(channel, weights=np.full(len(cells), 1024)).bound > 1.05 * 2.0
 
 
-def test_weights_allow_a_faster_fall(cells: Cells) -> None:
-    epsilon = 1.7
-    channel = HideAmong(200, epsilon=epsilon, cells=cells).channel
-    plain = replace(channel, weights=np.full(len(cells), 1024))
-    assert plain.bound > 1.05 * epsilon
-
-
-@pytest.mark.parametrize("at_a_time", ["all", "few"])
-def test_probabilities_are_those_of_the_slow_table(
-    mechanism: HideAmong, at_a_time: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_probabilities_are_those_of_the_slow_table(mechanism: HideAmong, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also a few cells at a time, as where there are many."""
     channel = mechanism.channel
-    if at_a_time == "few":
-        monkeypatch.setattr(step_channel, "_TABLE_ENTRIES", 7 * len(channel.cells))
+    monkeypatch.setattr(step_channel, "_TABLE_ENTRIES", 7 * len(channel.cells))
     probabilities, _ = whole_table(channel)
     everywhere = np.arange(len(channel.cells))
-    assert np.allclose(
-        channel.log_probability(everywhere[:, None], everywhere[None]), np.log(probabilities), atol=1e-12
-    )
+    logs = channel.log_probability(everywhere[:, None], everywhere[None])
+    assert np.allclose(logs, np.log(probabilities), atol=1e-12)
     x, t = channel.cells.centres[[3, 9]], channel.cells.centres[[4, 70, 200]]
     density = np.exp(mechanism.log_density(x[:, None], t[None])) * channel.cells.areas[[4, 70, 200]]
     assert np.allclose(density, probabilities[[3, 9]][:, [4, 70, 200]])
@@ -116,22 +109,45 @@ def test_a_point_is_uniform_in_its_cell(mechanism: HideAmong) -> None:
     assert chisquare(np.bincount(2 * east + north, minlength=4)).pvalue > 1e-6
 
 
-def test_the_upper_half_of_a_product() -> None:
-    rng = np.random.default_rng(1)
-    for first, second in rng.integers(0, 2**64, (200, 2), dtype=np.uint64):
-        assert int(_high_product(first, second)) == (int(first) * int(second)) >> 64
+@pytest.mark.parametrize("people", [50, 200, 800])
+def test_the_number_of_people_is_kept_on_average(cells: Cells, city: FloatArray, people: int) -> None:
+    """Counted one by one, without those who are published just anywhere: about as many as asked for are nearer.
 
-
-def test_the_number_of_people_is_kept_on_average(cells: Cells, city: FloatArray) -> None:
-    """People nearer than the published place, counted one by one: about as many as asked for, in the middle of all."""
+    Half of all users have fewer than about half as many.
+    """
     place_m = cells.region.to_metres(city)
-    counted = []
-    for people in (50, 200, 800):
-        published_m = cells.region.to_metres(HideAmong(people, cells=cells, seed=1).perturb(city))
-        moved_m = np.hypot(*(published_m - place_m).T)
-        nearer = [(np.hypot(*(place_m - place_m[row]).T) < moved_m[row]).sum() - 1 for row in range(0, len(city), 5)]
-        counted.append(np.mean(np.sort(nearer)[: int(0.98 * len(nearer))]))
-    assert np.allclose(np.array(counted) / (50, 200, 800), 1, atol=0.4)
+    published_m = cells.region.to_metres(HideAmong(people, cells=cells, seed=1).perturb(city))
+    moved_m = np.hypot(*(published_m - place_m).T)
+    nearer = np.sort(cKDTree(place_m).query_ball_point(place_m, moved_m, return_length=True) - 1)
+    assert np.mean(nearer[: int(0.98 * len(nearer))]) == pytest.approx(people, rel=0.4)
+    assert np.median(nearer) == pytest.approx(people / 2, rel=0.4)
+
+
+def test_a_crowd_at_one_place_takes_no_noise_from_others(city: FloatArray, san_francisco: Region) -> None:
+    """As at an airport: the crowd alone is more people than asked for, however little its noise is."""
+    cells = cells_from_points(np.vstack([city, np.tile(city[:1], (5000, 1))]), san_francisco)
+    mechanism = HideAmong(100, cells=cells, seed=1)
+    place_m = san_francisco.to_metres(city)
+    moved_m = np.hypot(*(san_francisco.to_metres(mechanism.perturb(city)) - place_m).T)
+    assert mechanism.guarantee.epsilon < 2
+    assert np.median(cKDTree(place_m).query_ball_point(place_m, moved_m, return_length=True) - 1) > 25
+
+
+@pytest.mark.evidence
+@pytest.mark.realdata
+@pytest.mark.parametrize("people", [100, 500])
+def test_half_of_all_users_have_fewer_than_half_as_many_nearer(
+    real_data_folder: Path, san_francisco: Region, people: int, figure: Callable[..., None]
+) -> None:
+    """The distinct places of Brightkite, with cells from exact counts."""
+    check_ins = read_people(real_data_folder / "brightkite_sf.csv.gz", carry=False).points
+    places = np.unique(check_ins[san_francisco.contains(check_ins)], axis=0)
+    cells = cells_from_points(places, san_francisco, CellPlan(hide_among=people))
+    place_m = san_francisco.to_metres(places)
+    moved_m = np.hypot(*(san_francisco.to_metres(HideAmong(people, cells=cells, seed=1).perturb(places)) - place_m).T)
+    nearer = cKDTree(place_m).query_ball_point(place_m, moved_m, return_length=True) - 1
+    figure(f"median number of users nearer than what is published, hide among {people}", float(np.median(nearer)))
+    assert 0.25 * people < np.median(nearer) < 0.5 * people
 
 
 def drawn_ranges(channel: StepChannel, source: int) -> list[list[tuple[int, int]]]:
@@ -197,7 +213,7 @@ def test_draws_change_from_cell_to_cell_at_the_words_that_were_counted(rare_chan
                     expected += [cell, cell]
         x = np.tile(channel.cells.centres[source], (len(words), 1))
         blocks = np.column_stack([np.array(words, dtype=np.uint64), np.full(len(words), 1 << 63, dtype=np.uint64)])
-        drawn = channel.cells.find(draw_places(x, blocks, *channel.tables))
+        drawn = channel.cells.find(channel.draw(x, blocks))
         assert drawn.tolist() == expected
 
 
@@ -211,6 +227,13 @@ def test_the_guarantee(mechanism: HideAmong) -> None:
     assert guarantee_from_dict(guarantee.to_dict()) == guarantee
     assert len(str(guarantee).splitlines()) <= 12
     assert "people" in guarantee.promise
+    assert "half of all users have fewer than about 100 others nearer" in "".join(guarantee.notes)
+
+
+def test_the_region_is_that_of_the_cells_or_required(cells: Cells) -> None:
+    assert HideAmong(200, cells=cells).resolved_region == cells.region
+    with pytest.raises(UsageError, match="HideAmong needs a region: region='berlin'"):
+        HideAmong(200)
 
 
 def test_those_the_cells_were_made_from_pay_for_them(city: FloatArray, san_francisco: Region) -> None:
@@ -234,13 +257,12 @@ def test_fitting_learns_cells_and_keeps_nothing_else(city: FloatArray, san_franc
     assert fitted.perturb(city[:10]).shape == (10, 2)
 
 
-def test_it_is_rebuilt_from_plain_values(mechanism: HideAmong, cells: Cells, city: FloatArray) -> None:
+def test_it_is_rebuilt_from_plain_values(mechanism: HideAmong, city: FloatArray) -> None:
     again = mechanism_from_spec(mechanism_to_spec(mechanism))
     assert isinstance(again, HideAmong)
     assert again.channel.bound == mechanism.channel.bound
     assert (again.perturb(city[:100], rng=1) == mechanism.perturb(city[:100], rng=1)).all()
     assert again.guarantee.epsilon == mechanism.guarantee.epsilon
-    del cells
 
 
 @pytest.mark.parametrize(
@@ -255,22 +277,17 @@ def test_it_is_rebuilt_from_plain_values(mechanism: HideAmong, cells: Cells, cit
 )
 def test_parameters_that_cannot_be(given: dict[str, Any], says: str, city: FloatArray) -> None:
     with pytest.raises(UsageError, match=says):
-        HideAmong(**given).fit(city)
+        HideAmong(**given, region="san-francisco").fit(city)
 
 
-def test_more_people_than_the_cells_hold(cells: Cells) -> None:
+def test_weights_of_other_cells_and_more_people_than_they_hold_are_refused(cells: Cells) -> None:
     with pytest.raises(UsageError, match="about 5,000 people, fewer than the 6,000"):
         _ = HideAmong(6000, cells=cells).channel
-
-
-def test_weights_of_other_cells_are_refused(cells: Cells) -> None:
     with pytest.raises(UsageError, match="one weight for each cell"):
         _ = HideAmong(100, cells=cells, calibration=Calibration(rate=1.0, farthest=9, weights=(1024,))).channel
-    usual = Calibration(rate=1.0, farthest=9, weights=(1024,))
-    wrong: tuple[dict[str, Any], ...] = ({"weights": (0,)}, {"weights": ()}, {"rate": 0.0}, {"farthest": 1000})
-    for change in wrong:
+    for change in ({"weights": (0,)}, {"weights": ()}, {"rate": 0.0}, {"farthest": 1000}):
         with pytest.raises(UsageError):
-            replace(usual, **change)
+            Calibration(**{"rate": 1.0, "farthest": 9, "weights": (1024,), **change})  # type: ignore[arg-type]
 
 
 def test_what_was_calibrated_before_is_used_for_its_own_number_alone(cells: Cells) -> None:

@@ -15,15 +15,14 @@ from nearveil.randomness import EXPONENTIAL_REACH
 from nearveil.types import FloatArray
 
 
-def two_cells() -> Intervals:
+def two_cells(gamma: float = 0.5) -> Intervals:
     """Two discs in the square [-1, 1]²: their cells are its left and its right half."""
     return Intervals(
         region=Region(37.5, -122.6, 37.9, -122.2, scaling="per-axis"),
         centres=np.array([[-0.5, 0.0], [0.5, 0.0]]),
-        radii=np.array([0.5, 0.5]),
         method="public",
         answers=(),
-        gamma=0.5,
+        gamma=gamma,
         seeded=False,
     )
 
@@ -36,20 +35,26 @@ def test_loss_within_an_interval_by_hand() -> None:
     """Half a square is 1 x 2: L1 diameter 3, diameter sqrt(5)."""
     assert largest_loss(two_cells(), 4.0, "laplace") == pytest.approx(4 * math.sqrt(2) * 0.5 / 4.0)
     assert largest_loss(two_cells(), 4.0, "gaussian") == pytest.approx(2 * 0.5 * math.sqrt(5) / 16.0)
-    shrunk = two_cells()
-    wide = Intervals(**{**{name: getattr(shrunk, name) for name in Intervals.__slots__}, "radii": np.array([0.8, 0.8])})
-    assert largest_loss(wide, 4.0, "laplace") == pytest.approx(min(2 * 3, 4 * math.sqrt(2) * 0.8) / 4.0)
+    assert largest_loss(two_cells(gamma=0.8), 4.0, "laplace") == pytest.approx(min(2 * 3, 4 * math.sqrt(2) * 0.8) / 4.0)
 
 
 def test_epsilons_and_deltas_of_the_rivals() -> None:
-    for mechanism in (SRR(epsilon=1.7), Square(epsilon=1.7), AxisLaplace(epsilon=1.7)):
+    for mechanism in (
+        SRR(epsilon=1.7, region="san-francisco"),
+        Square(epsilon=1.7, region="san-francisco"),
+        AxisLaplace(epsilon=1.7, region="san-francisco"),
+    ):
         assert mechanism.guarantee.epsilon == 1.7
-    assert AxisLaplace(epsilon=1.7).guarantee.delta == pytest.approx(
+    assert AxisLaplace(epsilon=1.7, region="san-francisco").guarantee.delta == pytest.approx(
         2 * math.exp(1.7 - EXPONENTIAL_REACH), rel=1e-9, abs=0
     )
-    assert Square(epsilon=1.7).guarantee.delta == pytest.approx(2 * 2.0**-53 * (1 + math.exp(1.7)), rel=1e-9, abs=0)
-    groups = len(SRR(epsilon=1.7).channel.weights)
-    assert SRR(epsilon=1.7).guarantee.delta == pytest.approx(groups * 2.0**-53 * (1 + math.exp(1.7)), rel=1e-9, abs=0)
+    assert Square(epsilon=1.7, region="san-francisco").guarantee.delta == pytest.approx(
+        2 * 2.0**-53 * (1 + math.exp(1.7)), rel=1e-9, abs=0
+    )
+    groups = len(SRR(epsilon=1.7, region="san-francisco").channel.weights)
+    assert SRR(epsilon=1.7, region="san-francisco").guarantee.delta == pytest.approx(
+        groups * 2.0**-53 * (1 + math.exp(1.7)), rel=1e-9, abs=0
+    )
     planar = PlanarLaplace(noise_m=700).guarantee
     assert planar.epsilon == pytest.approx(2 / 700)
     assert planar.delta == pytest.approx(2 * math.exp(20) * 2.0**-85, rel=1e-9, abs=0)
@@ -58,22 +63,22 @@ def test_epsilons_and_deltas_of_the_rivals() -> None:
 
 
 def test_cost_of_replacing_somebody_is_twice_that_of_removing(city: FloatArray) -> None:
-    promise = DPRS(epsilon=1.0, release="paper", centres=100).fit(city).guarantee
+    promise = DPRS(epsilon=1.0, release="paper", centres=100, region="san-francisco").fit(city).guarantee
     intervals, together, _ = promise.also
     assert intervals.epsilon == pytest.approx(0.64748, abs=1e-4)
     assert together.epsilon == pytest.approx(promise.epsilon + 2 * intervals.epsilon)
     assert together.delta == pytest.approx(2.92e-5, rel=1e-2)
     # With much budget the delta of two steps would be no probability any more: then without delta.
-    plenty = DPRS(epsilon=40.0, release="paper", centres=100).fit(city)
+    plenty = DPRS(epsilon=40.0, release="paper", centres=100, region="san-francisco").fit(city)
     together = plenty.guarantee.also[1]
     assert together.epsilon == pytest.approx(plenty.guarantee.epsilon + 2 * 36 / plenty.scales.fit_scale)
-    _, unreachable = plenty.intervals_.pure_fit_cost
+    _, unreachable = plenty.intervals_.fit_cost(1e-300)
     pure = 36 / plenty.scales.fit_scale
     assert together.delta == pytest.approx(unreachable * (1 + math.exp(pure)) + plenty.guarantee.delta, rel=1e-9, abs=0)
 
 
 def test_delta_of_narrow_noise_in_a_disc(city: FloatArray) -> None:
-    promise = DPRS(epsilon=20.0, release="paper", centres=12).fit(city).guarantee
+    promise = DPRS(epsilon=20.0, release="paper", centres=12, region="san-francisco").fit(city).guarantee
     assert promise.delta == pytest.approx(2.0**-50 * math.exp(promise.epsilon), rel=1e-9, abs=0)
 
 

@@ -1,55 +1,17 @@
-"""Planar Laplace, per-axis Laplace, SRR and Square: calibration as defined, losses as promised."""
+"""Per-axis Laplace and Square: calibration as defined, losses as promised."""
 
-import itertools
 import math
 
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.special import lambertw
-from scipy.stats import gamma, kstest
+from scipy.stats import kstest
 
-from nearveil.errors import UsageError
 from nearveil.mechanisms.axis_laplace import AxisLaplace
-from nearveil.mechanisms.planar_laplace import PlanarLaplace, noise_m_from_epsilon_per_km
 from nearveil.mechanisms.square import Square, square_side
-from nearveil.mechanisms.srr import SRR, calibrated_channel, staircase_channel
-from nearveil.privacy.guarantee import Basis
-from nearveil.randomness import EXPONENTIAL_REACH, numbered_rows, standard_exponential
+from nearveil.randomness import EXPONENTIAL_REACH, standard_exponential
 from nearveil.region import Region
 from nearveil.types import FloatArray
-
-# -- planar Laplace ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.statistical
-def test_planar_laplace_radius_follows_its_law() -> None:
-    """Gamma(2) radius, whose inverse CDF is the Lambert form; KS at level 1e-6, 30 % off is rejected."""
-    mechanism = PlanarLaplace(noise_m=500)
-    rate = mechanism.rate_per_m
-    drawn = mechanism.draw(np.zeros((100_000, 2)), numbered_rows(100_000, 1))
-    radius = np.hypot(*drawn.T)
-    assert kstest(radius, gamma(2, scale=1 / rate).cdf).pvalue > 1e-6
-    assert kstest(radius, gamma(2, scale=0.7 / rate).cdf).pvalue < 1e-6
-    assert kstest(radius, gamma(2, scale=1.3 / rate).cdf).pvalue < 1e-6
-    p = np.linspace(0.01, 0.99, 25)
-    lambert = -(lambertw((p - 1) / math.e, k=-1).real + 1) / rate
-    assert gamma(2, scale=1 / rate).ppf(p) == pytest.approx(lambert)
-    assert kstest(np.arctan2(drawn[:, 1], drawn[:, 0]), "uniform", args=(-np.pi, 2 * np.pi)).pvalue > 1e-6
-
-
-def test_noise_is_the_mean_displacement_and_epsilon_its_inverse() -> None:
-    mechanism = PlanarLaplace(noise_m=500)
-    assert mechanism.epsilon_per_m == pytest.approx(0.004)
-    assert noise_m_from_epsilon_per_km(4.0) == pytest.approx(500)
-    drawn = mechanism.draw(np.zeros((200_000, 2)), numbered_rows(200_000, 2))
-    assert np.hypot(*drawn.T).mean() == pytest.approx(500, rel=0.01)
-
-
-def test_wide_regions_get_wider_noise_to_keep_the_promise_on_the_ground() -> None:
-    wide = PlanarLaplace(noise_m=500, region=Region(40, -10, 65, 30))
-    assert wide.rate_per_m == pytest.approx(wide.epsilon_per_m / wide.resolved_region.largest_stretch)
-    assert wide.rate_per_m < 0.99 * wide.epsilon_per_m
 
 
 @pytest.mark.statistical
@@ -67,12 +29,6 @@ def test_exponential_has_a_tail_beyond_one_uniform() -> None:
     assert tail.max() < EXPONENTIAL_REACH
     plain = standard_exponential(np.random.default_rng(1), 50_000, 2).ravel()
     assert kstest(plain, "expon").pvalue > 1e-6
-
-
-@pytest.mark.parametrize("length", [0, -5, 0.5, math.nan, math.inf])
-def test_impossible_lengths_are_refused(length: float) -> None:
-    with pytest.raises(UsageError, match="noise"):
-        PlanarLaplace(noise_m=length)
 
 
 # -- per-axis Laplace ----------------------------------------------------------------------------------------------
@@ -133,7 +89,7 @@ def test_square_sides_of_the_design() -> None:
 
 
 def test_square_loses_exactly_epsilon_and_stays_in_the_region(rng: np.random.Generator) -> None:
-    mechanism = Square(epsilon=1.5)
+    mechanism = Square(epsilon=1.5, region="san-francisco")
     half = np.array(mechanism.resolved_region.half_extent_square)
     x, t = rng.uniform(-1, 1, (60, 1, 2)) * half, rng.uniform(-1, 1, (1, 400, 2)) * half
     logs = mechanism.log_density(x, t)
@@ -141,78 +97,7 @@ def test_square_loses_exactly_epsilon_and_stays_in_the_region(rng: np.random.Gen
     assert np.ptp(logs, axis=0).max() == pytest.approx(1.5)
 
 
-# -- SRR -----------------------------------------------------------------------------------------------------------
-
-
-def channel_matrix(channel: object) -> FloatArray:
-    return np.array([channel.row(cell) for cell in range(len(channel.codes))])  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 1, 2, 4])
-def test_srr_on_a_full_grid_is_exact_with_c_e_to_the_epsilon(epsilon: float) -> None:
-    channel = calibrated_channel(np.arange(4**4), 4, epsilon)
-    matrix = channel_matrix(channel)
-    assert matrix.sum(axis=1) == pytest.approx(np.ones(256))
-    assert channel.realised_loss() == pytest.approx(epsilon)
-    assert channel.weights[0] == pytest.approx(math.exp(epsilon))
-
-
-def sparse_domain() -> np.ndarray:
-    """A coastal strip and an island: groups of very unequal size."""
-    rng = np.random.default_rng(4)
-    return np.unique(np.concatenate([rng.choice(4**5, 60, replace=False), np.arange(256, 272)]))
-
-
-@pytest.mark.parametrize("epsilon", [0.3, 0.5, 1])
-def test_srr_on_a_sparse_domain_overspends_uncalibrated_and_not_calibrated(epsilon: float) -> None:
-    codes = sparse_domain()
-    # From epsilon = 1.61 on there are two groups, own cell and rest, of the same size everywhere: nothing to overspend.
-    naive = staircase_channel(codes, 5, math.exp(epsilon))
-    assert naive.realised_loss() > 1.05 * epsilon
-    calibrated = calibrated_channel(codes, 5, epsilon)
-    matrix = channel_matrix(calibrated)
-    assert matrix.sum(axis=1) == pytest.approx(np.ones(len(codes)))
-    brute_force = np.log(matrix.max(axis=0) / matrix.min(axis=0)).max()
-    assert brute_force == pytest.approx(calibrated.realised_loss())
-    assert 0.95 * epsilon < brute_force <= epsilon + 1e-12
-
-
-def test_srr_groups_are_by_common_prefix() -> None:
-    """A naive oracle: the number of equal base-4 digits from the front."""
-    levels = 3
-    channel = staircase_channel(np.arange(4**levels), levels, math.exp(1.0))
-    groups = len(channel.weights)
-    thresholds = np.rint(np.linspace(levels, 0, groups))
-
-    def common(a: int, b: int) -> int:
-        digits = [[(code >> (2 * (levels - 1 - i))) & 3 for i in range(levels)] for code in (a, b)]
-        return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*digits, strict=True)))
-
-    for a, b in itertools.product(range(0, 64, 7), range(64)):
-        group = int(np.argmax(common(a, b) >= thresholds))
-        assert channel.row(a)[b] == pytest.approx(channel.weights[group] * channel.alpha[a])
-
-
-def test_srr_with_listed_cells_publishes_only_those(city: FloatArray) -> None:
-    land = [(column, row) for column in range(8) for row in range(8) if (3 * column + row) % 5 < 2]
-    mechanism = SRR(epsilon=1.0, levels=3, cells=land, seed=1)
-    half = np.array(mechanism.resolved_region.half_extent_square)
-    t = mechanism.draw(mechanism.enter(city), numbered_rows(len(city), 1))
-    cells = {tuple(cell) for cell in ((t / half + 1) / 2 * 8).astype(int).tolist()}
-    assert cells == set(land)
-    assert mechanism.guarantee.basis is Basis.CERTIFICATE
-    assert SRR().guarantee.basis is Basis.THEOREM
-
-
-@pytest.mark.parametrize("cells", [[], [(0, 0)], [(0, 0), (9, 0)], [(-1, 0), (0, 0)]])
-def test_impossible_cells_are_refused(cells: list[tuple[int, int]]) -> None:
-    with pytest.raises(UsageError, match="cells"):
-        SRR(levels=3, cells=cells)
-
-
 def test_rounding_is_owned_up_to() -> None:
     """With a large epsilon one 53-bit number cannot reach the unlikely answers: delta says so."""
-    assert SRR(epsilon=1.0).guarantee.delta < 1e-14
-    assert Square(epsilon=1.0).guarantee.delta < 1e-14
-    assert SRR(epsilon=46.0).guarantee.delta == 1.0
-    assert Square(epsilon=46.0).guarantee.delta == 1.0
+    assert Square(epsilon=1.0, region="san-francisco").guarantee.delta < 1e-14
+    assert Square(epsilon=46.0, region="san-francisco").guarantee.delta == 1.0

@@ -14,11 +14,11 @@ from nearveil import DPRS, SRR, AxisLaplace, Mechanism, PlanarLaplace, Square, U
 from nearveil.types import FloatArray
 
 MECHANISMS = [
-    DPRS(release="interval", centres=50, seed=1),
+    DPRS(release="interval", centres=50, seed=1, region="san-francisco"),
     PlanarLaplace(seed=1),
-    AxisLaplace(seed=1),
-    SRR(cells=[(0, 0), (3, 4), (5, 5)], seed=1),
-    Square(seed=1),
+    AxisLaplace(seed=1, region="san-francisco"),
+    SRR(cells=[(0, 0), (3, 4), (5, 5)], seed=1, region="san-francisco"),
+    Square(seed=1, region="san-francisco"),
 ]
 
 
@@ -34,13 +34,13 @@ def test_clone_pipeline_and_tags(mechanism: Mechanism, city: FloatArray) -> None
 
 
 def test_fit_transform_is_fit_then_perturb(city: FloatArray) -> None:
-    first = make_pipeline(DPRS(release="interval", centres=50, seed=2)).fit_transform(city)
-    second = DPRS(release="interval", centres=50, seed=2).fit(city).perturb(city)
+    first = make_pipeline(DPRS(release="interval", centres=50, seed=2, region="san-francisco")).fit_transform(city)
+    second = DPRS(release="interval", centres=50, seed=2, region="san-francisco").fit(city).perturb(city)
     assert (first == second).all()
 
 
 def test_set_params_checks_and_forgets_what_was_fitted(city: FloatArray) -> None:
-    dprs = DPRS(centres=50).fit(city)
+    dprs = DPRS(centres=50, region="san-francisco").fit(city)
     assert dprs.set_params(epsilon=2.0).epsilon == 2.0
     assert not hasattr(dprs, "intervals_")
     with pytest.raises(UsageError, match="epsilon"):

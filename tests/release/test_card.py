@@ -22,7 +22,12 @@ def mechanisms(san_francisco: Region) -> list[Mechanism]:
         DPRS(release="interval", epsilon=1.0, intervals=discs, seed=1),
         DPRS(release="metric", noise_m=12_345.0, intervals=discs),
     ]
-    return [PlanarLaplace(seed=1), Square(epsilon=1.0), AxisLaplace(epsilon=0.123, seed=1), *releases]
+    return [
+        PlanarLaplace(seed=1),
+        Square(epsilon=1.0, region="san-francisco"),
+        AxisLaplace(epsilon=0.123, seed=1, region="san-francisco"),
+        *releases,
+    ]
 
 
 def test_no_card_has_more_than_twelve_lines(mechanisms: list[Mechanism]) -> None:

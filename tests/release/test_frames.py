@@ -1,7 +1,7 @@
 """Frames in, frames of the same kind out: names, types, index and reference system; and what types would give away."""
 
 import warnings
-from typing import Any, Literal
+from typing import Any
 
 import geopandas
 import numpy as np
@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from nearveil import DPRS, PlanarLaplace, ReadOptions, protect_frame
+from nearveil import PlanarLaplace, ReadOptions, protect_frame
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.utility import ground_distance_m
 from nearveil.geodesy import as_points, degrees_to
@@ -174,33 +174,6 @@ def test_mechanisms_take_frames(kind: str, places: FloatArray) -> None:
         assert published.crs == frame.crs
 
 
-def test_set_output_as_in_scikit_learn(places: FloatArray) -> None:
-    from sklearn import config_context
-    from sklearn.base import clone
-    from sklearn.pipeline import make_pipeline
-
-    mechanism = PlanarLaplace(seed=3)
-    expected = mechanism.transform(places)
-    assert isinstance(expected, np.ndarray)
-    for kind, library in (("pandas", pd), ("polars", pl)):
-        chosen = clone(make_pipeline(mechanism).set_output(transform=kind))
-        published = chosen.fit_transform(places)
-        assert isinstance(published, library.DataFrame)
-        assert list(published.columns) == ["latitude", "longitude"] == list(mechanism.get_feature_names_out())
-        assert (published.to_numpy() == expected).all()
-        mechanism.set_params(noise_m=500.0)
-        with config_context(transform_output=kind):
-            assert isinstance(PlanarLaplace().transform(places), library.DataFrame)
-    frame = frames(places)["pandas"]
-    assert PlanarLaplace().set_output(transform="pandas").transform(frame).index.equals(frame.index)
-    assert isinstance(PlanarLaplace().set_output(transform="polars").transform(frame), pl.DataFrame)
-    assert isinstance(mechanism.set_output(transform="default").transform(places), np.ndarray)
-    kept = PlanarLaplace().set_output(transform="polars").set_params(noise_m=100.0)
-    assert isinstance(kept.transform(places), pl.DataFrame)
-    with pytest.raises(UsageError, match="set_output takes"):
-        mechanism.set_output(transform="csv")  # type: ignore[arg-type]
-
-
 def test_frames_without_locations_are_refused(places: FloatArray) -> None:
     with pytest.raises(DataError, match="no coordinate columns"):
         PlanarLaplace().perturb(pd.DataFrame({"a": [1], "b": [2], "c": [3]}))
@@ -210,10 +183,9 @@ def test_frames_without_locations_are_refused(places: FloatArray) -> None:
     assert PlanarLaplace().perturb(pd.DataFrame(places)).shape == (ROWS, 2)
 
 
-@pytest.mark.parametrize("kind", ["default", "pandas"])
-def test_an_index_that_holds_the_location_is_refused(places: FloatArray, kind: Literal["default", "pandas"]) -> None:
+def test_an_index_that_holds_the_location_is_refused(places: FloatArray) -> None:
     frame = pd.DataFrame({"latitude": places[:, 0], "longitude": places[:, 1]})
-    mechanism = PlanarLaplace().set_output(transform=kind)
+    mechanism = PlanarLaplace()
     for index in (["latitude", "longitude"], "longitude"):
         with pytest.raises(DataError, match="index holds a second exact location"):
             mechanism.transform(frame.set_index(index, drop=False))
@@ -244,13 +216,6 @@ def test_values_below_a_missing_structure_do_not_go_along(places: FloatArray) ->
     for part in (note.field(0), note.field(1)):
         values = np.frombuffer(part.buffers()[1] or b"", np.float64)
         assert not np.isin(values, places).any()
-
-
-def test_the_caller_can_read_what_the_fit_cost(places: FloatArray) -> None:
-    frame = pa.table({"latitude": places[:, 0], "longitude": places[:, 1]})
-    mechanism = DPRS(centres=5)
-    protect_frame(frame, mechanism, region="san-francisco")
-    assert mechanism.guarantee.also
 
 
 @pytest.mark.parametrize("text", ["37.774911 N", "37.774911,-122.41"])

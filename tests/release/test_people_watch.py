@@ -85,6 +85,7 @@ def test_nothing_is_released_once_a_row_was_refused(city: FloatArray, tmp_path: 
     points[1] = [40.0, -122.4]
     stream, writer = open_people(write_table(table_of(points), tmp_path / "in.parquet")), _Counted()
     with pytest.raises(DataError, match="row 2 lies outside"):
-        publish_stream(stream, PlanarLaplace(), writer, PeopleWatch(stream.carried, None, per_row=False), shuffle=None)
+        watch = PeopleWatch(stream.carried, None, per_row=False)
+        publish_stream(stream, PlanarLaplace(region="san-francisco"), writer, watch, shuffle=None)
     # Batches that were begun at the same time on other cores may still be done.
     assert writer.rows < 4000

@@ -39,7 +39,7 @@ def test_a_seeded_fit_is_the_same(
     batches_of(999)
     stream = open_people(write_table(table_of(city), tmp_path / "in.parquet"))
     fitted = [
-        DPRS(centres=50, rounds=3, fit_method=method, seed=4).fit(people).intervals_  # type: ignore[arg-type]
+        DPRS(centres=50, rounds=3, fit_method=method, seed=4, region="san-francisco").fit(people).intervals_  # type: ignore[arg-type]
         for people in (city, PlacesInStream(stream, san_francisco))
     ]
     assert (fitted[0].centres == fitted[1].centres).all()

@@ -63,7 +63,7 @@ def test_batches_of_any_size_publish_what_one_would(
 
 def test_a_seed_gives_what_perturb_gives(city: FloatArray, tmp_path: Path, batches_of: Batches) -> None:
     source = write_table(table_of(city), tmp_path / "in.parquet")
-    for mechanism in (PlanarLaplace(seed=5), SRR(seed=5)):
+    for mechanism in (PlanarLaplace(seed=5), SRR(seed=5, region="san-francisco")):
         batches_of(300)
         output = tmp_path / f"{type(mechanism).__name__}.parquet"
         publish(source, output, mechanism)
@@ -103,7 +103,7 @@ def test_faults_are_counted_over_the_whole_file(
     for rows in (100, 10**6):
         batches_of(rows)
         with pytest.raises(DataError) as caught:
-            publish(source, tmp_path / "out.csv", PlanarLaplace())
+            publish(source, tmp_path / "out.csv", PlanarLaplace(region=san_francisco))
         assert str(caught.value) == str(whole.value)
     assert [path.name for path in tmp_path.iterdir()] == [source.name]
 
@@ -124,7 +124,7 @@ def test_clipped_people_are_counted(city: FloatArray, tmp_path: Path, batches_of
     points[[10, 3000]] = [39.0, -122.4]
     source = write_table(table_of(points), tmp_path / "in.parquet")
     batches_of(200)
-    found = publish(source, tmp_path / "out.parquet", PlanarLaplace(), clip=True)
+    found = publish(source, tmp_path / "out.parquet", PlanarLaplace(region="san-francisco"), clip=True)
     assert found.clipped == 2
 
 

@@ -52,7 +52,7 @@ def test_places_outputs_and_borders_lie_where_they_do(paper: DPRS) -> None:
     pair = interval_pairs(paper.current_intervals)[0]
     scene = AuditScene(witness_of(pair), MechanismSubject(paper), paper.current_intervals)
     first, second = scene.clouds
-    assert math.dist(first.place, second.place) == pytest.approx(pair.distance_m, rel=1e-4)
+    assert math.dist(first.place, second.place) == pytest.approx(pair.distance_m, rel=3e-3)
     assert first.place + second.place == pytest.approx([0, 0], abs=1e-6)
     assert first.hits.all()
     assert not second.hits.any()

@@ -55,7 +55,9 @@ def test_whatever_is_in_a_name_stays_text() -> None:
 
 @pytest.mark.parametrize("epsilon", [None, 1.0])
 def test_a_guarantee(epsilon: float | None) -> None:
-    guarantee = nv.PlanarLaplace().guarantee if epsilon is None else nv.SRR(epsilon=epsilon).guarantee
+    guarantee = (
+        nv.PlanarLaplace().guarantee if epsilon is None else nv.SRR(epsilon=epsilon, region="san-francisco").guarantee
+    )
     evil = replace(
         guarantee, title=EVIL, promise=EVIL, not_covered=EVIL, because=EVIL, notes=(EVIL,), also=(guarantee,)
     )
@@ -66,7 +68,9 @@ def test_a_guarantee(epsilon: float | None) -> None:
 
 
 def test_what_does_not_hold_is_said_without_colours(city: FloatArray) -> None:
-    paper = nv.DPRS(epsilon=1.0, release="paper", fit_method="private-grid", centres=5, seed=1).fit(city[:200])
+    paper = nv.DPRS(
+        epsilon=1.0, release="paper", fit_method="private-grid", centres=5, seed=1, region="san-francisco"
+    ).fit(city[:200])
     page = Page(paper.guarantee._repr_html_())
     assert "DOES NOT HOLD" in page.text
     # Nothing matters more than that a seed protects nobody.

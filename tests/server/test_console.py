@@ -12,7 +12,7 @@ from benchmarks.console_prediction import HIDE_AMONG, NOISE_M, measure
 
 from nearveil.io.synthetic import SEED, synthetic_city
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region, named_region
 from nearveil.report.land import land_in
 from nearveil.server.console.demonstration import (
@@ -300,7 +300,7 @@ def test_predictions_are_those_of_the_code() -> None:
     region = named_region("san-francisco")
     # One run of five, whose noise is that of the shipped figures.
     places = synthetic_city(25_000, region, rng=SEED, land=land_in(region))
-    found = measure(PlanarLaplace(noise_m=500.0, region=region), places, 1)
+    found = measure(Protection(region=region, noise_m=500.0), places, 1)
     assert found["recall_10"] == pytest.approx(points[500.0]["recall_10"], abs=0.02)
     assert found["recall_50"] == pytest.approx(points[500.0]["recall_50"], abs=0.02)
     assert found["error_m"] == pytest.approx(points[500.0]["error_m"], rel=0.15)
@@ -317,7 +317,7 @@ def test_predictions_among_people_are_those_of_the_code() -> None:
         assert values == sorted(values, reverse=falls)
     region = named_region("san-francisco")
     places = synthetic_city(25_000, region, rng=SEED, land=land_in(region))
-    found = measure(hidden_among(500, region), places, 1, attacked=50)
+    found = measure(Protection(region=region, among=hidden_among(500, region)), places, 1, attacked=50)
     assert found["recall_10"] == pytest.approx(points[500]["recall_10"], abs=0.02)
     assert found["recall_50"] == pytest.approx(points[500]["recall_50"], abs=0.02)
     # A mean of 50 shares, most of them 0 and none above a few per cent.

@@ -78,7 +78,6 @@ def test_nor_do_other_protections(tmp_path: Path, noted: Path) -> None:
     discs = Intervals(
         region=region,
         centres=np.array([[0.0, 0.0], [0.3, 0.4]]),
-        radii=np.array([0.25, 0.25]),
         method="public",
         answers=(),
         gamma=0.5,

@@ -18,12 +18,11 @@ from scipy.special import logsumexp
 from nearveil.errors import UsageError
 from nearveil.io.synthetic import synthetic_city
 from nearveil.kernels import kernel
-from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.intervals import Intervals
+from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.registry import is_own
+from nearveil.mechanisms.step_channel import StepChannel
 from nearveil.region import PUBLISHED_DECIMALS, Region
+from nearveil.sphere import EARTH_RADIUS_M
 from nearveil.types import BoolArray, FloatArray, ShortIntArray
 
 Likelihood = Callable[[FloatArray], FloatArray]
@@ -54,14 +53,19 @@ _SHORT = 0.05
 class RemappedChannel:
     """Noisy places that were moved to discs; as exact as the density of the noise."""
 
-    mechanism: DPRS
+    mechanism: Mechanism
+    discs_m: tuple[FloatArray, FloatArray]
+    rate_per_m: float
 
     @classmethod
-    def suits(cls, mechanism: DPRS) -> bool:
-        """Whether noise seldom leaves the region, and discs are discs on the ground."""
+    def of(cls, mechanism: Mechanism) -> RemappedChannel | None:
+        """Return the channel where noise seldom leaves the region, and discs are discs on the ground."""
+        rate_per_m, discs_m = mechanism.decay_per_m, mechanism.discs_m
+        if not mechanism.remaps or rate_per_m is None or discs_m is None:
+            return None
         region = mechanism.resolved_region
-        mean_m = 2 / mechanism.guarantee.epsilon
-        return region.scaling == "isotropic" and mean_m < _SHORT * min(region.half_extent_m)
+        suits = region.scaling == "isotropic" and 2 / rate_per_m < _SHORT * min(region.half_extent_m)
+        return cls(mechanism, discs_m, rate_per_m) if suits else None
 
     @property
     def region(self) -> Region:
@@ -92,7 +96,7 @@ class RemappedChannel:
         return np.concatenate([[_LEAST_REMAPPED_STEP_M], np.exp(self._log_steps) * _REMAPPED_LOG_STEP])
 
     def _log_likelihoods(self, places_m: FloatArray, published_m: FloatArray) -> FloatArray:
-        centres_m, radii_m = _nearest_edges(self.mechanism.current_intervals, published_m)
+        centres_m, radii_m = _nearest_edges(*self.discs_m, published_m)
         offsets = published_m - centres_m
         lengths_m = np.hypot(*offsets.T)
         steps_m = self._steps_m
@@ -103,13 +107,13 @@ class RemappedChannel:
         # A place inside a disc, and one that nothing outside is moved to, stands for itself.
         alone = ~kept.any(axis=1)
         noisy_m[alone, 0], log_weights[alone, 0] = published_m[alone], 0.0
-        rate_per_m = self.mechanism.planar_noise.rate_per_m
-        found: FloatArray = _log_planar_sums(places_m, noisy_m, log_weights, rate_per_m)
-        return found + math.log(rate_per_m**2 / (2 * math.pi))
+        found: FloatArray = _log_planar_sums(places_m, noisy_m, log_weights, self.rate_per_m)
+        return found + math.log(self.rate_per_m**2 / (2 * math.pi))
 
     def _come_back(self, noisy_m: FloatArray, published_m: FloatArray) -> BoolArray:
         """Whether places along rays are moved to the published ones; beyond the region, what holds at its boundary."""
-        remapped_m = self.mechanism.remap(noisy_m.reshape(-1, 2)).reshape(noisy_m.shape)
+        noisy = self.region.from_metres(noisy_m.reshape(-1, 2))
+        remapped_m = self.region.to_metres(self.mechanism.remap(noisy)).reshape(noisy_m.shape)
         away_m = remapped_m - published_m[:, None]
         same: BoolArray = np.hypot(away_m[..., 0], away_m[..., 1]) < _SAME_M
         inside = (np.abs(noisy_m) <= np.array(self.region.half_extent_m)).all(axis=-1)
@@ -120,10 +124,8 @@ class RemappedChannel:
         return followed
 
 
-def _nearest_edges(intervals: Intervals, places_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _nearest_edges(centres_m: FloatArray, radii_m: FloatArray, places_m: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Centres and radii, in metres, of the discs whose edges are nearest."""
-    unit_m = intervals.region.metres_per_unit
-    centres_m, radii_m = intervals.centres * unit_m, intervals.radii * unit_m
     east_m, north_m = (places_m[:, axis, None] - centres_m[:, axis] for axis in range(2))
     nearest = np.argmin(np.abs(np.hypot(east_m, north_m) - radii_m), axis=1)
     return centres_m[nearest], radii_m[nearest]
@@ -205,6 +207,11 @@ class DensityChannel:
         """Densities need no preparation."""
         return True
 
+    @property
+    def decay_per_m(self) -> float | None:
+        """How fast the log density falls per metre, where it depends on the distance alone."""
+        return self.mechanism.decay_per_m if is_own(self.mechanism) else None
+
     def at(self, places_m: FloatArray) -> Likelihood:
         """Prepare for people at these places."""
         mechanism = self.mechanism
@@ -233,23 +240,35 @@ class DensityChannel:
         totals = np.empty((places, len(edge)))
         for start in range(0, len(edge), size):
             part = edge[start : start + size]
-            values = _in_parts(density, (part[:, None] + steps).reshape(-1, 2), places)
-            totals[:, start : start + size] = logsumexp(values.reshape(places, len(part), -1) + log_steps, axis=2)
+            beyond = part[:, None] + steps
+            values = _in_parts(density, beyond.reshape(-1, 2), places).reshape(places, len(part), -1)
+            totals[:, start : start + size] = logsumexp(values + log_steps + self._log_areas(beyond), axis=2)
         return totals
+
+    def _log_areas(self, outputs: FloatArray) -> FloatArray | float:
+        """In degrees: the ground that a step covers, less toward a pole; none where outputs come round again."""
+        if self.mechanism.frame != "degrees":
+            return 0.0
+        latitude, longitude = self.region.centre
+        ground = np.cos(np.radians(outputs[..., 0])) / math.cos(math.radians(latitude))
+        once = (np.abs(outputs[..., 0]) < 90) & (np.abs(outputs[..., 1] - longitude) < 180)
+        return np.log(np.where(once, np.maximum(ground, np.finfo(float).tiny), np.finfo(float).tiny))
 
     def _outwards(self, sides: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Steps beyond the edge in the frame, with log weights: the trapezium rule in the logarithm of the step."""
         region = self.region
-        metres_per_unit = np.array(region.half_extent_m)
+        metres_per_unit = np.ones(2)
         if self.mechanism.frame == "square":
-            metres_per_unit = metres_per_unit / np.array(region.half_extent_square)
-        else:
-            metres_per_unit = np.ones(2)
+            metres_per_unit = np.array(region.half_extent_m) / np.array(region.half_extent_square)
+        elif self.mechanism.frame == "degrees":
+            metres_per_unit *= math.radians(EARTH_RADIUS_M) * np.array([math.cos(math.radians(region.centre[0])), 1.0])
         logs = np.arange(math.log(_LEAST_STEP_M), math.log(20 * region.radius_m), _LOG_STEP)
         away = np.concatenate([[0.0], np.exp(logs)])
         log_weights = np.concatenate([[math.log(_LEAST_STEP_M)], logs + math.log(_LOG_STEP)])
         axes = [(away, log_weights) if side else (np.zeros(1), np.zeros(1)) for side in sides]
         steps = np.array(list(product(axes[0][0], axes[1][0]))) * sides / metres_per_unit
+        if self.mechanism.frame == "degrees":
+            steps = steps[:, ::-1]
         return steps, np.add.outer(axes[0][1], axes[1][1]).ravel()
 
 
@@ -285,7 +304,8 @@ class CellChannel:
     All places of a cell look alike, so likelihoods are computed cell by cell.
     """
 
-    mechanism: HideAmong
+    mechanism: Mechanism
+    finite: StepChannel
 
     @property
     def region(self) -> Region:
@@ -303,17 +323,16 @@ class CellChannel:
 
     def at(self, places_m: FloatArray) -> Likelihood:
         """Prepare for people at these places."""
-        channel = self.mechanism.channel
         sources, of = np.unique(self.cells_at(places_m), return_inverse=True)
 
         def likelihood(published: FloatArray) -> FloatArray:
-            found: FloatArray = channel.log_probability(sources[:, None], self._cells_of(published)[None])[of]
+            found: FloatArray = self.finite.log_probability(sources[:, None], self._cells_of(published)[None])[of]
             return found
 
         return likelihood
 
     def _cells_of(self, points: FloatArray) -> ShortIntArray:
-        return self.mechanism.current_cells.find(self.mechanism.enter(self.region.clip(points)))
+        return self.finite.cells.find(self.mechanism.enter(self.region.clip(points)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,15 +400,14 @@ _DRAWS_FOR_DENSITY = 20_000
 
 def channel_of(mechanism: Mechanism | Channel) -> Channel:
     """Return a mechanism as a channel: by its cells or its density where it has one, by sampling where not."""
-    if not isinstance(mechanism, Mechanism):
+    if not is_mechanism(mechanism):
         return mechanism
-    if isinstance(mechanism, HideAmong) and is_own(mechanism):
-        return CellChannel(mechanism)
+    if is_own(mechanism) and mechanism.finite is not None:
+        return CellChannel(mechanism, mechanism.finite)
     if _density_is_of_what_is_published(mechanism):
         return DensityChannel(mechanism)
-    if isinstance(mechanism, DPRS) and is_own(mechanism) and mechanism.remaps and RemappedChannel.suits(mechanism):
-        return RemappedChannel(mechanism)
-    return SampledChannel(publish=mechanism.perturb, region=mechanism.resolved_region)
+    remapped = RemappedChannel.of(mechanism) if is_own(mechanism) else None
+    return remapped or SampledChannel(publish=mechanism.perturb, region=mechanism.resolved_region)
 
 
 def _density_is_of_what_is_published(mechanism: Mechanism) -> bool:

@@ -148,7 +148,7 @@ def match_everybody(
     >>> from nearveil import PlanarLaplace
     >>> homes = np.array([[37.75, -122.45], [37.75, -122.44], [37.75, -122.40]])
     >>> published = np.array([[37.75, -122.444], [37.75, -122.437], [37.75, -122.41]])
-    >>> match_everybody(PlanarLaplace(noise_m=500), homes, published).probabilities([0]).round(2)
+    >>> match_everybody(PlanarLaplace(500, "san-francisco"), homes, published).probabilities([0]).round(2)
     array([[0.94, 0.06, 0.  ]])
     """
     channel = channel_of(mechanism)

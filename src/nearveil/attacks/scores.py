@@ -18,7 +18,6 @@ from nearveil.attacks.channels import Channel, DensityChannel, channel_of, edge_
 from nearveil.attacks.matching import AddressBook
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.types import FloatArray, IntArray, Progress
 
 
@@ -199,12 +198,13 @@ def score_naming(
     own = book.lives_at[rows]
     probabilities = np.empty(len(rows))
     rest = np.arange(len(rows))
-    if isinstance(channel, DensityChannel) and isinstance(channel.mechanism, PlanarLaplace) and len(releases) == 1:
+    decay_per_m = channel.decay_per_m if isinstance(channel, DensityChannel) else None
+    if decay_per_m is not None and len(releases) == 1:
         # The density falls with the distance alone, except where places beyond the region were clamped.
         clamped = (edge_sides(releases[0], channel.region) != 0).any(axis=1)
         near, rest = np.flatnonzero(~clamped), np.flatnonzero(clamped)
         published_m = channel.region.to_metres(releases[0, near])
-        probabilities[near] = _named_by_distance(book, published_m, channel.mechanism.rate_per_m, own[near])
+        probabilities[near] = _named_by_distance(book, published_m, decay_per_m, own[near])
     size = max(1, TARGETS_AT_ONCE // len(releases))
     for start in range(0, len(rest), size):
         some = rest[start : start + size]

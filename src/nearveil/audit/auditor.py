@@ -26,22 +26,21 @@ from nearveil.audit.pair_search import audit_pairs, mechanism_pairs, place_pairs
 from nearveil.audit.pairs import Pair
 from nearveil.audit.subjects import (
     CONFIRM_STREAM,
-    MechanismSubject,
     Place,
-    ReleasedSubject,
     Sampler,
     Subject,
+    audited_region,
     chosen_seed,
+    learned_by,
+    own_mechanism,
     own_subject,
     subject_to_dict,
 )
 from nearveil.audit.witness import Witness, count_events, shared_confidence
 from nearveil.errors import UsageError
 from nearveil.html_card import html_card
-from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.cells import Cells
-from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.guarantee import Guarantee, Notion
 from nearveil.region import Region, as_region
@@ -223,7 +222,7 @@ def audit(
     pairs : sequence of Pair, optional
         Where to look, instead of pairs made for the mechanism; those that the claim does not cover are left out.
     region : Region or str, optional
-        Public region of a function or a command; San Francisco by default.
+        Public region of a function or a command, or of a mechanism that has none: where made-up places lie.
     places : sequence of (float, float)
         Try pairs around these places as well; the region is then not searched. They are written into the witness.
     intervals : Intervals, optional
@@ -253,7 +252,7 @@ def audit(
     ('violated', True)
     """
     started = time.monotonic()
-    subject = _subject(mechanism, region)
+    subject = _subject(mechanism, region, intervals or cells, places)
     if samples is None:
         samples = DEFAULT_EXTERNAL_SAMPLES if isinstance(subject, ExternalSubject) else DEFAULT_SAMPLES
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < LEAST_SAMPLES:
@@ -262,19 +261,17 @@ def audit(
         raise UsageError("the confidence must lie between 0.5 and 1, 1 excluded")
     if places and not subject.region.contains(places).all():
         raise UsageError(f"a place to look at lies outside the region {subject.region}; choose one in it")
-    own = subject.mechanism if isinstance(subject, MechanismSubject | ReleasedSubject) else None
+    own = own_mechanism(subject)
     stated = as_claim(claim, own)
-    if isinstance(own, DPRS):
-        intervals = own.current_intervals
-    if isinstance(own, HideAmong):
-        cells = own.current_cells
+    learned = learned_by(own)
+    intervals, cells = learned[0] or intervals, learned[1] or cells
     if cells is not None and cells.region != subject.region:
         raise UsageError("the cells are of another region than the mechanism's; give those of its region")
     if pairs is None:
         if own is None:
             pairs = audit_pairs(subject.region, stated, intervals=intervals, cells=cells)
         else:
-            pairs = mechanism_pairs(own, stated)
+            pairs = mechanism_pairs(own, stated, subject.region)
     around = [place_pairs(subject.region, place, stated, intervals=intervals, cells=cells) for place in places]
     seed = chosen_seed(seed)
     with closed_after(subject):
@@ -286,13 +283,24 @@ def audit(
     return replace(report, seconds=time.monotonic() - started)
 
 
-def _subject(mechanism: Mechanism | Publish | str | Sequence[str] | Subject, region: Region | str | None) -> Subject:
-    if isinstance(mechanism, Mechanism):
-        return own_subject(mechanism)
-    box = as_region("san-francisco" if region is None else region)
-    if isinstance(mechanism, Sequence):
-        return CommandSubject(mechanism, box)
-    return CallableSubject(mechanism, box) if callable(mechanism) else mechanism
+def _subject(
+    mechanism: Mechanism | Publish | str | Sequence[str] | Subject,
+    region: Region | str | None,
+    learned: Intervals | Cells | None,
+    places: Sequence[Place],
+) -> Subject:
+    box = as_region(region) if region is not None else None if learned is None else learned.region
+    if is_mechanism(mechanism):
+        if box is not None and mechanism.has_region and not box.same_edges(mechanism.resolved_region):
+            raise UsageError("the mechanism has a region of its own; leave region= out")
+        if box is None and places:
+            box = audited_region(mechanism, places[0])
+        return own_subject(mechanism, box)
+    if not isinstance(mechanism, Sequence) and not callable(mechanism):
+        return mechanism
+    if box is None:
+        raise UsageError("say where made-up places may lie: region='berlin', a box, or a GeoJSON file")
+    return CommandSubject(mechanism, box) if isinstance(mechanism, Sequence) else CallableSubject(mechanism, box)
 
 
 def _audit(

@@ -13,18 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyproj
 
 from nearveil.audit.conformance import failure_of
+from nearveil.audit.spec import mechanism_from_spec, mechanism_to_spec
+from nearveil.audit.subjects import audited_region
 from nearveil.errors import DataError
 from nearveil.html_card import html_card
 from nearveil.io.atomic import read_text, replacing
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.cell_steps import steps_from
-from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.nearest import nearest_centre_table
-from nearveil.mechanisms.registry import is_own, mechanism_from_spec, mechanism_to_spec
+from nearveil.mechanisms.registry import is_own
 from nearveil.privacy.guarantee import Certificate, Guarantee, Notion, guarantee_from_dict
 from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray, ProgressBar, no_bar
@@ -38,7 +35,6 @@ _SOURCES = 50
 _PARTS = 25
 # Two computers may differ in the last digits.
 _TOLERANCE = 1e-6
-_GEOD = pyproj.Geod(ellps="WGS84")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +182,7 @@ def _check(certified: MechanismCertificate, tries: int, seed: int | None, progre
         faults.append("the mechanism described does not promise what the file states")
     if certificate.bound < _certificate_of(anew).bound * (1 - _TOLERANCE):
         faults.append("the bound is below the one computed anew")
-    found = _loss_at(mechanism, certificate, anew.notion)
+    found = _loss_at(mechanism, certificate)
     if not math.isclose(found, certificate.attained, rel_tol=1e3 * _TOLERANCE):
         faults.append("the places named do not attain the loss stated")
     failure = None if is_own(mechanism) else failure_of(mechanism)
@@ -223,10 +219,10 @@ def _certificate_of(guarantee: Guarantee) -> Certificate:
     return guarantee.certificate
 
 
-def _loss_at(mechanism: Mechanism, certificate: Certificate, notion: Notion) -> float:
+def _loss_at(mechanism: Mechanism, certificate: Certificate) -> float:
     first, second, output = (np.array([place]) for place in (certificate.first, certificate.second, certificate.output))
     loss = mechanism.log_density(first, output) - mechanism.log_density(second, output)
-    return float(_per_unit(mechanism, notion, loss, first, second)[0])
+    return float(_per_unit(mechanism, loss, first, second)[0])
 
 
 def _losses_of_many(
@@ -241,60 +237,34 @@ def _losses_of_many(
             loss = mechanism.log_density(first[part], outputs[part]) - mechanism.log_density(
                 second[part], outputs[part]
             )
-            losses[part] = _per_unit(mechanism, notion, loss, first[part], second[part])
+            losses[part] = _per_unit(mechanism, loss, first[part], second[part])
             advance(len(part))
     return losses
 
 
-def _per_unit(
-    mechanism: Mechanism, notion: Notion, loss: FloatArray, first: FloatArray, second: FloatArray
-) -> FloatArray:
-    if notion is Notion.ELASTIC:
-        return _per_step(mechanism, loss, first, second)
-    if notion is not Notion.METRIC:
-        return loss
-    here, there = mechanism.leave(first), mechanism.leave(second)
-    *_, ground_m = _GEOD.inv(here[:, 1], here[:, 0], there[:, 1], there[:, 0])
-    per_metre: FloatArray = loss / np.asarray(ground_m)
-    return per_metre
-
-
-def _per_step(mechanism: Mechanism, loss: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
-    cells = _hides_among(mechanism).current_cells
-    sources, targets = cells.find(first), cells.find(second)
-    steps = np.empty(len(loss))
-    for source in np.unique(sources):
-        here = sources == source
-        steps[here] = steps_from(cells, int(source))[targets[here]]
-    # Places of one cell are alike: any loss at all between them is more than is promised.
-    alone = np.where(loss > _TOLERANCE, np.inf, 0.0)
-    per_step: FloatArray = np.divide(loss, steps, out=alone, where=steps > 0)
-    return per_step
-
-
-def _hides_among(mechanism: Mechanism) -> HideAmong:
-    if not isinstance(mechanism, HideAmong):
-        raise DataError("an elastic guarantee can be checked for HideAmong only, whose cells say what a step is")
-    return mechanism
+def _per_unit(mechanism: Mechanism, loss: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
+    """Losses in the unit of the guarantee; where it allows none at all, any is more than is promised."""
+    distance = mechanism.distance(mechanism.leave(first), mechanism.leave(second))
+    alike = np.where(loss > _TOLERANCE, np.inf, 0.0)
+    per_unit: FloatArray = np.divide(loss, distance, out=alike, where=distance > 0)
+    return per_unit
 
 
 def _promised_pairs(
     mechanism: Mechanism, notion: Notion, tries: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """Pairs at random that the promise covers, in the frame."""
-    region = mechanism.resolved_region
-    half = np.array(region.half_extent_m if mechanism.frame == "metres" else region.half_extent_square)
+    region = audited_region(mechanism)
     # Not quite to the edge, where the map may leave the region.
-    places = 0.99 * half * rng.uniform(-1, 1, (2 * tries, 2))
+    points = region.from_metres(0.99 * np.array(region.half_extent_m) * rng.uniform(-1, 1, (2 * tries, 2)))
+    places, groups = mechanism.enter(points), mechanism.groups(points)
     if notion is Notion.ELASTIC:
         # From few places, since steps are counted from each; to places a few steps away, where the loss is largest.
         first = places[np.arange(tries) % _SOURCES]
         return first, mechanism.draw(first, numbered_rows(tries, rng))
-    if notion is not Notion.INTERVAL or not isinstance(mechanism, DPRS):
+    if groups is None:
         return places[:tries], places[tries:]
-    intervals = mechanism.current_intervals
-    cell = nearest_centre_table(np.ascontiguousarray(intervals.centres), region.half_extent_square)(places)
-    order = np.argsort(cell, kind="stable")
-    places, cell = places[order], cell[order]
-    together = cell[:-1] == cell[1:]
+    order = np.argsort(groups, kind="stable")
+    places, groups = places[order], groups[order]
+    together = groups[:-1] == groups[1:]
     return places[:-1][together], places[1:][together]

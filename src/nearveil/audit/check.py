@@ -14,15 +14,13 @@ from nearveil.audit.fit import DEFAULT_FITS, VIEWS, describe_fit, fit_from_dict,
 from nearveil.audit.fit_witness import FORMAT as FIT_FORMAT
 from nearveil.audit.fit_witness import FitWitness, fit_witness_from_json, recheck_fit
 from nearveil.audit.pair_search import with_intervals, with_steps
-from nearveil.audit.subjects import MechanismSubject, ReleasedSubject, Subject, describe_mechanism, own_subject
+from nearveil.audit.spec import mechanism_from_spec
+from nearveil.audit.subjects import Subject, learned_by, own_mechanism, own_subject
 from nearveil.audit.witness import Witness, recheck, witness_from_json
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import read_text
 from nearveil.mechanisms.cells import Cells
-from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.registry import mechanism_from_spec
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region
 from nearveil.types import ProgressBar, no_bar
@@ -70,7 +68,7 @@ class WitnessCheck:
     @property
     def intervals(self) -> Intervals | None:
         """The intervals of the mechanism, where it has some."""
-        return _intervals_of(self.subject)
+        return learned_by(own_mechanism(self.subject))[0]
 
 
 def check_witness(
@@ -124,12 +122,13 @@ def check_witness(
     found, audited = _found_again(witness.subject, mechanism, {"callable": function, "command": command}, timeout_s)
     if not found.region.contains([witness.pair.first, witness.pair.second]).all():
         raise DataError("the witness speaks of places outside the mechanism's region; audit again")
-    intervals = _intervals_of(found)
+    intervals, own_cells = learned_by(own_mechanism(found))
     if intervals is not None:
         # Whether the places share an interval is computed, not taken from the file.
         witness = replace(witness, pair=with_intervals([witness.pair], intervals)[0])
-    counted_in = _own_cells(witness, found, cells) if witness.claim.notion is Notion.ELASTIC else None
-    if counted_in is not None:
+    counted_in = None
+    if witness.claim.notion is Notion.ELASTIC:
+        counted_in = _given_cells(witness, found, cells) if own_cells is None else own_cells
         # Steps in the file may be wrong.
         witness = replace(witness, pair=with_steps([witness.pair], counted_in)[0])
     number = samples or min(max(LEAST_SAMPLES, 2 * witness.counts.trials), _MOST_SAMPLES)
@@ -167,7 +166,8 @@ def _found_again(
         if any(given.values()):
             raise UsageError("the witness is about a mechanism of Nearveil; leave the function or the command out")
         mechanism = mechanism_from_spec(document, trusted=trusted)
-        return own_subject(mechanism), describe_mechanism(mechanism)
+        box = _region_of(document) if "audited_in" in document else None
+        return own_subject(mechanism, box), mechanism.describe()
     if kind not in ("callable", "command"):
         raise DataError("the witness does not say what it is about, or is damaged; make it again")
     named = document.get(kind)
@@ -176,12 +176,15 @@ def _found_again(
             f"the witness is about a {kind}, which is not run because a file says so; if you trust it, repeat it: "
             f"--{kind} {printable(str(named))!r}"
         )
+    make = ModuleSubject if kind == "callable" else CommandSubject
+    return make(named, _region_of(document), timeout_s), named
+
+
+def _region_of(document: dict[str, Any]) -> Region:
     try:
-        region = Region(**document["region"])
+        return Region(**document["audited_in" if "audited_in" in document else "region"])
     except (KeyError, TypeError, ValueError):
         raise DataError("the witness names no region, or is damaged; make it again") from None
-    make = ModuleSubject if kind == "callable" else CommandSubject
-    return make(named, region, timeout_s), named
 
 
 def printable(text: str) -> str:
@@ -189,16 +192,8 @@ def printable(text: str) -> str:
     return "".join(mark if mark.isprintable() or mark == "\n" else " " for mark in text)
 
 
-def _intervals_of(subject: Subject | None) -> Intervals | None:
-    mechanism = subject.mechanism if isinstance(subject, MechanismSubject | ReleasedSubject) else None
-    return mechanism.current_intervals if isinstance(mechanism, DPRS) else None
-
-
-def _own_cells(witness: Witness, subject: Subject, cells: Cells | None) -> Cells:
-    """Return the cells that steps are counted between: those of the mechanism, or else those given."""
-    mechanism = subject.mechanism if isinstance(subject, MechanismSubject | ReleasedSubject) else None
-    if isinstance(mechanism, HideAmong):
-        return mechanism.current_cells
+def _given_cells(witness: Witness, subject: Subject, cells: Cells | None) -> Cells:
+    """Return the cells that steps are counted between, which are given for a mechanism that has none."""
     if cells is None:
         raise UsageError("the witness is about an elastic claim, which counts steps between cells; give the cells")
     if cells.region != subject.region:

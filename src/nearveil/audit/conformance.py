@@ -2,7 +2,7 @@
 
 >>> from nearveil import PlanarLaplace
 >>> from nearveil.io.synthetic import synthetic_city
->>> mechanism = PlanarLaplace(noise_m=500)
+>>> mechanism = PlanarLaplace(noise_m=500, region="berlin")
 >>> check_mechanism(mechanism, synthetic_city(500, mechanism.resolved_region, rng=1), draws=20_000)
 
 A check raises `ConformanceError` if the mechanism fails it. The statistical ones draw with a fixed seed and each raise
@@ -23,13 +23,14 @@ import pyproj
 from scipy.special import chdtrc
 
 from nearveil.audit.auditor import Verdict, audit
-from nearveil.audit.subjects import MechanismSubject
+from nearveil.audit.subjects import MechanismSubject, audited_region, flat
 from nearveil.errors import NearveilError
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.registry import check_draws
 from nearveil.randomness import numbered_rows, stream_key
 from nearveil.region import PUBLISHED_DECIMALS, Region
+from nearveil.sphere import great_circle_m
 from nearveil.types import FloatArray
 
 FALSE_ALARM_RATE = 1e-6
@@ -72,29 +73,34 @@ class MechanismUnderTest:
     _masses: dict[bytes, FloatArray] = field(init=False, repr=False, default_factory=dict)
 
     @property
+    def flat(self) -> Mechanism:
+        """The mechanism in a plane, also if its frame is degrees."""
+        return flat(self.mechanism, audited_region(self.mechanism))
+
+    @property
     def places(self) -> FloatArray:
-        """Some people's places, in the mechanism's frame."""
-        return self.mechanism.enter(self.people[: 20 * _PLACES])
+        """Some people's places, in the plane."""
+        return self.flat.enter(self.people[: 20 * _PLACES])
 
     def samples(self, place: FloatArray) -> FloatArray:
         """Draws for someone at ``place``, the same for every check."""
         key = place.tobytes()
         if key not in self._drawn:
             rng = np.random.default_rng([self.seed, int(abs(place).sum() * 1e6) % 2**31])
-            self._drawn[key] = self.mechanism.draw(np.tile(place, (self.draws, 1)), numbered_rows(self.draws, rng))
+            self._drawn[key] = self.flat.draw(np.tile(place, (self.draws, 1)), numbered_rows(self.draws, rng))
         return self._drawn[key]
 
     def bin_masses(self, place: FloatArray) -> FloatArray:
         """Probability of each bin, by the mechanism's density."""
         key = place.tobytes()
         if key not in self._masses:
-            self._masses[key] = _bin_masses(self.mechanism, place, _grid(self, place), self.draws)
+            self._masses[key] = _bin_masses(self.flat, place, _grid(self, place), self.draws)
         return self._masses[key]
 
 
 def check_mechanism(mechanism: Mechanism, people: FloatArray, *, draws: int = 200_000, seed: int = 1) -> None:
     """Fit a mechanism on made-up people and run every check on it."""
-    subject = MechanismUnderTest(mechanism.fit(people), people, draws, seed)
+    subject = MechanismUnderTest(mechanism.fitted_on(people), people, draws, seed)
     for check in CHECKS:
         check(subject)
 
@@ -105,7 +111,7 @@ def failure_of(mechanism: Mechanism, *, draws: int = 50_000, seed: int = 1) -> s
     Noise that is too wide for ``draws`` draws to tell from noise 30 % narrower is not held against it, nor is a loss
     that is too large to be audited.
     """
-    people = synthetic_city(500, mechanism.resolved_region, rng=seed)
+    people = synthetic_city(500, audited_region(mechanism), rng=seed)
     try:
         subject = MechanismUnderTest(mechanism.with_params().fit(people), people, draws, seed)
         for check in CHECKS:
@@ -146,7 +152,7 @@ def check_sampler_matches_density(subject: MechanismUnderTest) -> None:
     for place in subject.places[:_PLACES] if subject.mechanism.has_density else ():
         drawn, edges = subject.samples(place), _grid(subject, place)
         for factor in (0.7, 1.3):
-            masses = _bin_masses(subject.mechanism.rescaled(factor), place, edges, subject.draws)
+            masses = _bin_masses(subject.flat.rescaled(factor), place, edges, subject.draws)
             p_value = _chi_square(drawn, edges, masses)
             _require(
                 p_value < FALSE_ALARM_RATE,
@@ -159,12 +165,12 @@ def check_output_in_support(subject: MechanismUnderTest) -> None:
     """Draws have positive density; published places lie in the region, on the public grid."""
     mechanism = subject.mechanism
     for place in subject.places[:_PLACES] if mechanism.has_density else ():
-        density = mechanism.log_density(place, subject.samples(place)[:10_000])
+        density = subject.flat.log_density(place, subject.samples(place)[:10_000])
         _require(bool(np.isfinite(density).all()), "a draw has density 0", mechanism)
     published = mechanism.perturb(subject.people, rng=subject.seed)
     _require(published.shape == subject.people.shape, "there is not one published place for each person", mechanism)
     _require(bool(np.isfinite(published).all()), "a published place is not finite", mechanism)
-    _require(bool(mechanism.resolved_region.contains(published).all()), "a published place lies outside", mechanism)
+    _require(bool(mechanism.area.contains(published).all()), "a published place lies outside", mechanism)
     off_grid = np.abs(published - published.round(PUBLISHED_DECIMALS)).max()
     _require(off_grid < 1e-12, "a published place is not on the public grid", mechanism)
 
@@ -208,13 +214,16 @@ def check_displacement_on_the_ground(subject: MechanismUnderTest) -> None:
     geod = pyproj.Geod(ellps="WGS84")
     for region in _GROUND_REGIONS:
         people = synthetic_city(2_000, region, rng=subject.seed)
-        mechanism = subject.mechanism.with_params(**_moved_to(subject.mechanism, region)).fit(people)
+        in_degrees = subject.mechanism.frame == "degrees"
+        mechanism = flat(subject.mechanism.with_params(**_moved_to(subject.mechanism, region)).fit(people), region)
         x = mechanism.enter(people)
         t = mechanism.draw(x, numbered_rows(len(x), subject.seed))
         unit_m = 1.0 if mechanism.frame == "metres" else region.metres_per_unit
-        inside = region.contains(mechanism.leave(t)) & (np.abs(t) <= _half_extent(mechanism)).all(axis=1)
+        inside = region.contains(mechanism.leave(t)) & (np.abs(t) <= _half_extent(mechanism, region)).all(axis=1)
         published = region.publish(mechanism.leave(t))
         *_, ground = geod.inv(people[:, 1], people[:, 0], published[:, 1], published[:, 0])
+        if in_degrees:
+            ground = great_circle_m(people, published)
         planned = np.hypot(*(t - x).T) * unit_m
         off = np.abs(np.asarray(ground) - planned)[inside]
         # Rounding to the public grid moves a point by up to 0.08 m; the flat map bends by far less in a city.
@@ -247,8 +256,7 @@ def _moved_to(mechanism: Mechanism, region: Region) -> dict[str, object]:
     return moved
 
 
-def _half_extent(mechanism: Mechanism) -> FloatArray:
-    region = mechanism.resolved_region
+def _half_extent(mechanism: Mechanism, region: Region) -> FloatArray:
     return np.array(region.half_extent_m if mechanism.frame == "metres" else region.half_extent_square)
 
 
@@ -256,7 +264,7 @@ def _grid(subject: MechanismUnderTest, place: FloatArray) -> tuple[FloatArray, F
     """Edges of bins along both axes that hold nearly all draws: the region itself where draws fill it."""
     drawn = subject.samples(place)
     low, high = drawn.min(axis=0), drawn.max(axis=0)
-    half_extent = _half_extent(subject.mechanism)
+    half_extent = _half_extent(subject.flat, audited_region(subject.mechanism))
     fills = (np.abs(drawn) <= half_extent).all() and ((high - low) > 1.8 * half_extent).all()
     if fills:
         low, high = -half_extent, half_extent

@@ -8,11 +8,11 @@ violated with probability at most 1 - confidence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,15 +33,18 @@ from nearveil.audit.fit_witness import (
 from nearveil.audit.subjects import CONFIRM_STREAM, EXPLORE_STREAM, chosen_seed
 from nearveil.audit.witness import Counts, shared_confidence
 from nearveil.errors import DataError, UsageError
+from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.fit_cells import CellPlan, build_private_cells, tree_noise
 from nearveil.mechanisms.fit_pic import FIXED_POINT, PlacesInMemory, Question, Watch
 from nearveil.mechanisms.fitting import FitPlan, build_intervals
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.registry import mechanism_name
+from nearveil.mechanisms.registry import MECHANISMS, has_own_fit, mechanism_name
 from nearveil.privacy.guarantee import Guarantee, Notion
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, Progress
+
+Fitted = TypeVar("Fitted", bound=Mechanism)
 
 LEAST_FITS = 200
 DEFAULT_FITS = 40_000
@@ -138,7 +141,7 @@ class FitReport:
 
 
 def audit_fit(
-    mechanism: DPRS | HideAmong | Fit | KnowingFit,
+    mechanism: Mechanism | Fit | KnowingFit,
     claim: Claim | Guarantee | str | None = None,
     data: Sequence[DataPair] | None = None,
     region: Region | None = None,
@@ -175,21 +178,18 @@ def audit_fit(
     Examples
     --------
     >>> from nearveil import DPRS
-    >>> audit_fit(DPRS(centres=2), fits=1000, seed=1).verdict.value
+    >>> audit_fit(DPRS(centres=2, region="berlin"), fits=1000, seed=1).verdict.value
     'consistent'
     """
     fits = DEFAULT_FITS if fits is None else fits
     seed = chosen_seed(seed)
-    if not isinstance(mechanism, DPRS | HideAmong):
+    if not is_mechanism(mechanism):
         if claim is None or data is None or region is None:
             raise UsageError("a fit that is not of DPRS is audited on a claim, data and a region; give all three")
         return _audit_view(mechanism, as_claim(claim, None), data, region, fits, confidence, seed)
     mechanism = fit_to_audit(mechanism)
     stated = None if claim is None or claim == "own" else as_claim(claim, None)
-    if isinstance(mechanism, DPRS):
-        looks = _looks_at_intervals(mechanism, stated, data, fits)
-    else:
-        looks = _looks_at_cells(mechanism, stated, data, fits)
+    looks = _kind_of(mechanism).looks(mechanism, stated, data, fits)
     reports = []
     for look in looks:
         fit = fit_of(look.mechanism, look.view, progress)
@@ -202,39 +202,71 @@ def audit_fit(
     return next((found for found in reports if found.verdict is Verdict.VIOLATED), reports[0])
 
 
-def fit_to_audit(mechanism: DPRS | HideAmong, levels: int = TREE_LEVELS) -> DPRS | HideAmong:
+def fit_to_audit(mechanism: Fitted, levels: int = TREE_LEVELS) -> Fitted:
     """Return a mechanism whose fit takes little time, so that thousands can be made: few centres, or few cells.
 
     ``levels`` is how often a largest box of cells may be halved.
     """
     if mechanism.given_learned is not None:
         raise UsageError(f"the {mechanism.learns} are given, so that there is no fit to audit; leave them out")
-    if isinstance(mechanism, DPRS):
-        return mechanism if mechanism.centres is not None else DPRS(**{**mechanism.get_params(), "centres": 2})
-    sides_m = np.array(mechanism.resolved_region.half_extent_m) * 2
-    # Two largest boxes at least, because one cell alone is none. A hair more or less, so that rounding changes nothing.
-    largest_m = float(sides_m.max()) / 2 * (1 + 1e-9)
-    least_m = float((sides_m / np.ceil(sides_m / largest_m)).min()) / 2**levels * (1 - 1e-9)
-    return mechanism.with_params(largest_cell_m=largest_m, least_cell_m=least_m)
+    quick: Fitted = _kind_of(mechanism).quick(mechanism, levels)
+    return quick
 
 
-def describe_fit(mechanism: DPRS | HideAmong) -> str:
+def describe_fit(mechanism: Mechanism) -> str:
     """Say which fit is audited."""
-    if isinstance(mechanism, DPRS):
-        return f"the fit of dprs by {mechanism.fit_plan.method}, {mechanism.centres} centres"
-    levels = mechanism.cell_plan.layout(mechanism.resolved_region).levels
-    return f"the fit of hide-among by a private quadtree of {levels} levels, fit epsilon {mechanism.fit_epsilon:g}"
+    return _kind_of(mechanism).describe(mechanism)
+
+
+def views_of(mechanism: Mechanism) -> tuple[str, ...]:
+    """Return what of a mechanism's fit is looked at (`VIEWS`)."""
+    return _kind_of(mechanism).views
+
+
+def fit_of(mechanism: Mechanism, view: str, progress: Progress | None = None) -> Fit | KnowingFit:
+    """Return one view of a mechanism's own fit, as the auditor takes it."""
+    views: dict[str, Callable[..., Fit | KnowingFit]] = {
+        "answers": AnswersFit,
+        "centres": centres_fit,
+        "cells": CellsFit,
+    }
+    return views[view](mechanism.resolved_region, *mechanism.fit_settings, progress)
+
+
+# How a fit is audited, by what is learned.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Look:
     """One look at a fit: whose, what of it, what is claimed for that, on which data, and how many fits."""
 
-    mechanism: DPRS | HideAmong
+    mechanism: Mechanism
     view: str
     claim: Claim
     data: Sequence[DataPair]
     fits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """How fits of one kind are made quick, looked at and described, and of what of them."""
+
+    quick: Callable[[Any, int], Any]
+    looks: Callable[[Any, Claim | None, Sequence[DataPair] | None, int], tuple[_Look, ...]]
+    describe: Callable[[Any], str]
+    views: tuple[str, ...]
+
+
+def _kind_of(mechanism: Mechanism) -> _Kind:
+    kind = _KINDS.get(mechanism.learns or "") if has_own_fit(mechanism) else None
+    if kind is None:
+        raise UsageError(f"{type(mechanism).__name__} has no fit that can be audited, as DPRS and HideAmong have")
+    return kind
+
+
+def _few_centres(mechanism: DPRS, levels: int) -> DPRS:
+    del levels
+    return mechanism if mechanism.centres is not None else mechanism.with_params(centres=2)
 
 
 def _looks_at_intervals(
@@ -245,13 +277,27 @@ def _looks_at_intervals(
         alone, _, corner, _ = worst_case_data(mechanism.resolved_region, PEOPLE_PER_CENTRE * (mechanism.centres or 2))
         data = (alone, corner)
     if claim is None:
-        fitted = DPRS(**{**mechanism.get_params(), "seed": 0}).fit(data[0].without)
+        fitted = mechanism.with_params(seed=0).fit(data[0].without)
         claim = own_claim(fitted.intervals_.guarantee(mechanism.delta))
     of_centres = max(int(_CENTRES_SHARE * fits), LEAST_FITS * len(data))
     return (
         _Look(mechanism, "answers", claim, data, fits - of_centres),
         _Look(mechanism, "centres", claim, data, of_centres),
     )
+
+
+def _describe_intervals(mechanism: DPRS) -> str:
+    plan = mechanism.fit_plan
+    rounds = f" in {plan.rounds} rounds" if plan.method == "pic" else ""
+    return f"the fit of dprs by {plan.method}{rounds}, {plan.centres} centres"
+
+
+def _few_cells(mechanism: HideAmong, levels: int) -> HideAmong:
+    sides_m = np.array(mechanism.resolved_region.half_extent_m) * 2
+    # Two largest boxes at least, because one cell alone is none. A hair more or less, so that rounding changes nothing.
+    largest_m = float(sides_m.max()) / 2 * (1 + 1e-9)
+    least_m = float((sides_m / np.ceil(sides_m / largest_m)).min()) / 2**levels * (1 - 1e-9)
+    return mechanism.with_params(largest_cell_m=largest_m, least_cell_m=least_m)
 
 
 def _looks_at_cells(
@@ -268,8 +314,7 @@ def _looks_at_cells(
     if claim is not None:
         return (_Look(mechanism, "cells", claim, near_data, fits),)
     stated = own_claim(build_private_cells(near[0].without, region, epsilon=epsilon, plan=plan, rng=0).guarantee())
-    counting = fit_to_audit(mechanism, COUNTED_LEVELS)
-    assert isinstance(counting, HideAmong)  # noqa: S101
+    counting = _few_cells(mechanism, COUNTED_LEVELS)
     far_data = data or tree_data(region, counting.cell_plan, epsilon)[-1:]
     noise, levels = tree_noise(epsilon, counting.cell_plan), counting.cell_plan.layout(region).levels
     together = levels / noise.scale + 1 / noise.counting_scale
@@ -282,25 +327,27 @@ def _looks_at_cells(
     )
 
 
-def fit_of(mechanism: DPRS | HideAmong, view: str, progress: Progress | None = None) -> Fit | KnowingFit:
-    """Return one view of a mechanism's own fit, as the auditor takes it."""
-    if isinstance(mechanism, HideAmong):
-        make = AnswersFit if view == "answers" else CellsFit
-        return make(mechanism.resolved_region, mechanism.cell_plan, mechanism.fit_epsilon, progress)
-    if view == "answers":
-        return AnswersFit(mechanism.resolved_region, mechanism.fit_plan, mechanism.fit_budget, progress)
-    params = mechanism.get_params()
-
-    def fit(points: FloatArray, rng: np.random.Generator) -> FloatArray:
-        fitted = DPRS(**{**params, "seed": int(rng.integers(2**63))}).fit(points)
-        if progress is not None:
-            progress(1)
-        return fitted.intervals_.centres
-
-    return fit
+def _describe_cells(mechanism: HideAmong) -> str:
+    levels = mechanism.cell_plan.layout(mechanism.resolved_region).levels
+    return f"the fit of hide-among by a private quadtree of {levels} levels, fit epsilon {mechanism.fit_epsilon:g}"
 
 
-def fit_to_dict(mechanism: DPRS | HideAmong, view: str) -> dict[str, Any]:
+_KINDS = {
+    "intervals": _Kind(
+        quick=_few_centres,
+        looks=_looks_at_intervals,
+        describe=_describe_intervals,
+        views=("answers", "centres"),
+    ),
+    "cells": _Kind(quick=_few_cells, looks=_looks_at_cells, describe=_describe_cells, views=("cells", "answers")),
+}
+"""By the constructor's parameter for what is learned."""
+
+
+# A fit as plain values.
+
+
+def fit_to_dict(mechanism: Mechanism, view: str) -> dict[str, Any]:
     """Say how to find one view of a fit again, for a witness."""
     params = {
         name: value for name, value in mechanism.get_params().items() if name not in _NOT_WRITTEN and value is not None
@@ -315,19 +362,19 @@ def fit_to_dict(mechanism: DPRS | HideAmong, view: str) -> dict[str, Any]:
     }
 
 
-def fit_from_dict(document: Any) -> tuple[DPRS | HideAmong, str]:
+def fit_from_dict(document: Any) -> tuple[Mechanism, str]:
     """Rebuild the mechanism that `fit_to_dict` described; say what of its fit was looked at."""
     try:
-        # Witnesses that name no view are from when there was only one.
-        view = document.get("view", "centres")
+        view = document["view"]
         if document["kind"] != "fit" or view not in VIEWS or not isinstance(document["params"], dict):
             raise KeyError("kind")
         params = {name: value for name, value in document["params"].items() if name not in _NOT_WRITTEN}
-        # Nor a mechanism, where there was only dprs.
-        make = {"dprs": DPRS, "hide-among": HideAmong}[document.get("mechanism", "dprs")]
-        return make(**params, region=Region(**document["region"])), view
+        build: Callable[..., Mechanism] = MECHANISMS[document["mechanism"]].mechanism
+        mechanism = build(**params, region=Region(**document["region"]))
+        views_of(mechanism).index(view)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise DataError("the witness does not say which fit it is about, or is damaged; audit the fit again") from None
+    return mechanism, view
 
 
 def _audit_view(
@@ -520,6 +567,18 @@ class AnswersFit:
         return 2 if plan.population is None else 1
 
 
+def centres_fit(region: Region, plan: FitPlan, budget: float, advance: Progress | None = None) -> Fit:
+    """Return the fit of intervals by the centres that it publishes."""
+
+    def fit(points: FloatArray, rng: np.random.Generator) -> FloatArray:
+        found = build_intervals(points, region, plan, budget, rng=rng)
+        if advance is not None:
+            advance(1)
+        return found.centres
+
+    return fit
+
+
 @dataclass(frozen=True, slots=True)
 class CellsFit:
     """Private cells as they are published, seen by somebody who knows everybody but one person.
@@ -560,7 +619,7 @@ class CellsFit:
 
 
 class _FewPlaces(PlacesInMemory):
-    """Answers about a few places, by comparing each with every centre: no table to build for each fit."""
+    """Answers about a few places, counted once for all fits."""
 
     def __init__(self, people: FloatArray, region: Region) -> None:
         super().__init__(people, region)
@@ -571,14 +630,6 @@ class _FewPlaces(PlacesInMemory):
         if (columns, rows) not in self._counts:
             self._counts[columns, rows] = super().counts_in_cells(columns, rows)
         return self._counts[columns, rows]
-
-    def sums_around(self, centres: FloatArray) -> IntArray:
-        """Sums and numbers of the people nearest to each centre."""
-        whole = self._whole
-        apart = np.linalg.norm((whole / FIXED_POINT)[:, None] - centres, axis=2)
-        sums = np.zeros((len(centres), 3), dtype=np.int64)
-        np.add.at(sums, apart.argmin(axis=1), np.column_stack([whole, np.ones(len(whole), dtype=np.int64)]))
-        return sums
 
 
 class _AllAnsweredError(Exception):

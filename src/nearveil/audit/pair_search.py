@@ -9,14 +9,13 @@ import numpy as np
 
 from nearveil.audit.claims import Claim
 from nearveil.audit.pairs import Pair
-from nearveil.audit.subjects import Place
+from nearveil.audit.subjects import Place, audited_region, learned_by
 from nearveil.kernels import kernel
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cell_steps import STEP, graph_of, steps_from
 from nearveil.mechanisms.cells import Cells
-from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter
+from nearveil.mechanisms.step_channel import StepChannel
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray, IntArray
@@ -42,10 +41,10 @@ def audit_pairs(
     if claim.notion is Notion.METRIC:
         pairs += pairs_by_distance(region, claim.epsilon)
     if intervals is not None:
-        pairs = [*interval_pairs(intervals), *with_intervals(pairs, intervals)]
+        pairs = [*interval_pairs(intervals), *pairs]
     if cells is not None:
-        pairs = with_steps([*cell_pairs(cells), *pairs], cells)
-    return pairs
+        pairs = [*cell_pairs(cells), *pairs]
+    return _with_learned(pairs, intervals, cells)
 
 
 def place_pairs(
@@ -61,21 +60,32 @@ def place_pairs(
     if claim.notion is Notion.ELASTIC and cells is not None:
         return with_steps(_cells_around(cells, place, kind), cells)
     per_metre = claim.epsilon if claim.notion is Notion.METRIC else None
-    pairs = pairs_around(region, place, per_metre, kind)
-    return pairs if intervals is None else with_intervals(pairs, intervals)
+    return _with_learned(pairs_around(region, place, per_metre, kind), intervals, None)
 
 
-def mechanism_pairs(mechanism: Mechanism, claim: Claim) -> list[Pair]:
-    """Return pairs for one of our mechanisms: by its region, what it learned, and for a local claim by its density."""
-    if isinstance(mechanism, DPRS):
-        return audit_pairs(mechanism.resolved_region, claim, intervals=mechanism.current_intervals)
-    cells = mechanism.current_cells if isinstance(mechanism, HideAmong) else None
-    pairs = audit_pairs(mechanism.resolved_region, claim, cells=cells)
-    if isinstance(mechanism, HideAmong):
-        epsilon = claim.epsilon if claim.notion is Notion.ELASTIC else mechanism.guarantee.epsilon
-        pairs = [*channel_pairs(mechanism, epsilon), *pairs]
+def mechanism_pairs(mechanism: Mechanism, claim: Claim, region: Region | None = None) -> list[Pair]:
+    """Return pairs for one of our mechanisms: its own, by its channel, by what it learned, and by its density."""
+    box, (intervals, cells) = audited_region(mechanism) if region is None else region, learned_by(mechanism)
+    pairs = [
+        Pair(as_place(box, first), as_place(box, second), kind)
+        for first, second, kind in mechanism.pairs()
+        if box.contains([first, second]).all()
+    ]
+    if mechanism.finite is not None:
+        pairs += channel_pairs(mechanism.finite, mechanism.guarantee.epsilon)
+    pairs += audit_pairs(box, claim, intervals=intervals, cells=cells)
     if claim.notion is Notion.LOCAL and mechanism.has_density:
-        pairs += density_pairs(mechanism, claim.epsilon)
+        pairs += density_pairs(mechanism, claim.epsilon, box)
+    return _with_learned(pairs, intervals, cells)
+
+
+def _with_learned(pairs: list[Pair], intervals: Intervals | None, cells: Cells | None) -> list[Pair]:
+    """Return pairs, each once, with what intervals and cells say of them."""
+    once: dict[frozenset[Place], Pair] = {}
+    for pair in pairs:
+        once.setdefault(frozenset((pair.first, pair.second)), pair)
+    pairs = list(once.values())
+    pairs = pairs if intervals is None else with_intervals(pairs, intervals)
     return pairs if cells is None else with_steps(pairs, cells)
 
 
@@ -298,13 +308,13 @@ def cell_pairs(cells: Cells) -> list[Pair]:
     return pairs
 
 
-def channel_pairs(mechanism: HideAmong, epsilon: float) -> list[Pair]:
-    """Return pairs in neighbouring cells that the mechanism's own numbers say lose most, and beyond them.
+def channel_pairs(channel: StepChannel, epsilon: float) -> list[Pair]:
+    """Return pairs in neighbouring cells that a channel's own numbers say lose most, and beyond them.
 
-    These are the neighbours that its certificate names, those with the largest bounds, and those with most probability
-    of a loss near ``epsilon`` per step or above it. The numbers may be wrong: they only say where to look.
+    These are the neighbours with the largest bounds, and those with most probability of a loss near ``epsilon`` per
+    step or above it. The numbers may be wrong: they only say where to look.
     """
-    cells, channel = mechanism.current_cells, mechanism.channel
+    cells = channel.cells
     first, second, length = graph_of(cells).edges
     # The loss is largest from where log-sums are small to where they are large.
     sums = np.log(channel.sums.astype(np.float64))
@@ -318,10 +328,6 @@ def channel_pairs(mechanism: HideAmong, epsilon: float) -> list[Pair]:
         excess.append(np.maximum(here - ratio * there, 0.0).sum())
     by_loss = by_bound[np.argsort(-np.array(excess), kind="stable")]
     pairs = []
-    certificate = mechanism.guarantee.certificate
-    if certificate is not None:
-        ends = np.array(certificate.first), np.array(certificate.second)
-        pairs.append(_pair(cells.region, *ends, "in the neighbouring cells that the certificate names"))
     for edges, number, kind in (
         (by_bound, _BY_BOUND, "in neighbouring cells with the largest bound"),
         (by_loss, _BY_LOSS, "in neighbouring cells whose probabilities differ most"),
@@ -329,11 +335,7 @@ def channel_pairs(mechanism: HideAmong, epsilon: float) -> list[Pair]:
         pairs += [_cell_pair(cells, int(first[edge]), int(second[edge]), kind) for edge in edges[:number]]
     worst = int(by_loss[0])
     kind = "in neighbouring cells whose probabilities differ most"
-    pairs += _beyond(cells, int(first[worst]), int(second[worst]), kind, sums)
-    once: dict[frozenset[Place], Pair] = {}
-    for pair in pairs:
-        once.setdefault(frozenset((pair.first, pair.second)), pair)
-    return list(once.values())
+    return [*pairs, *_beyond(cells, int(first[worst]), int(second[worst]), kind, sums)]
 
 
 def with_steps(pairs: list[Pair], cells: Cells) -> list[Pair]:
@@ -387,20 +389,19 @@ _MOST = 3
 _SHARE_OF_CLAIM = 0.8
 
 
-def density_pairs(mechanism: Mechanism, epsilon: float) -> list[Pair]:
+def density_pairs(mechanism: Mechanism, epsilon: float, region: Region) -> list[Pair]:
     """Return the pairs with most probability of a loss near or above ``epsilon``, by the mechanism's density.
 
     The density may be wrong: it only says where to look.
     """
-    region = mechanism.resolved_region
-    half = np.array(region.half_extent_m if mechanism.frame == "metres" else region.half_extent_square)
-    places = _lattice(half, _PLACES_PER_SIDE)
+    half = np.array(region.half_extent_m)
+    degrees = region.from_metres(_lattice(half, _PLACES_PER_SIDE))
+    places = mechanism.enter(degrees)
     # The places themselves are outputs too: where a cell is published, each place's own cell must be among them.
-    outputs = np.vstack([_lattice(half, _OUTPUTS_PER_SIDE), places])
+    outputs = np.vstack([mechanism.enter(region.from_metres(_lattice(half, _OUTPUTS_PER_SIDE))), places])
     density = np.exp(np.array([mechanism.log_density(place, outputs) for place in places]))
     density /= np.maximum(density.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     excess = _excess(density, np.exp(epsilon * _SHARE_OF_CLAIM))
-    degrees = mechanism.leave(places)
     pairs = []
     for _ in range(_MOST):
         first, second = np.unravel_index(int(np.argmax(excess)), excess.shape)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-import pyproj
+import numpy as np
 
 from nearveil.audit.subjects import Place
+from nearveil.sphere import great_circle_m
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Pair:
 
     @property
     def distance_m(self) -> float:
-        """Distance on the ground, in metres."""
-        return _distance_m(self.first, self.second)
+        """Great-circle distance, in metres."""
+        return float(great_circle_m(np.array(self.first), np.array(self.second)))
 
     def __str__(self) -> str:
         distance = self.distance_m
@@ -68,9 +68,3 @@ def pair_from_dict(document: dict[str, Any]) -> Pair:
         raise ValueError("steps")
     ends = (first[0], first[1]), (second[0], second[1])
     return Pair(*ends, str(document["kind"]), document["same_interval"], None if steps is None else float(steps))
-
-
-@lru_cache(maxsize=512)
-def _distance_m(first: Place, second: Place) -> float:
-    *_, metres = pyproj.Geod(ellps="WGS84").inv(first[1], first[0], second[1], second[0])
-    return float(metres)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from dataclasses import asdict
+from typing import Any, Protocol, Self
 
 import numpy as np
 
+from nearveil.audit.spec import mechanism_to_spec
 from nearveil.errors import NearveilError, UsageError
 from nearveil.geodesy import wrap_longitude
 from nearveil.mechanisms.base import Mechanism, for_each_slice
-from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.registry import mechanism_name, mechanism_to_spec
-from nearveil.randomness import NumberedRows, stream_key
+from nearveil.mechanisms.cells import Cells
+from nearveil.mechanisms.intervals import Intervals
+from nearveil.privacy.guarantee import Guarantee
+from nearveil.randomness import NumberedRows, RowKeystream, stream_key
 from nearveil.region import Region
+from nearveil.sphere import EARTH_RADIUS_M, from_plane, to_plane
 from nearveil.types import FloatArray, Progress
 
 # Of metres: what differs by less is round-off.
@@ -57,6 +61,63 @@ class Subject(Protocol):
         """Take outputs to (latitude, longitude), for pictures."""
 
 
+def audited_region(mechanism: Mechanism, around: Place = (45.0, 0.0)) -> Region:
+    """Return where made-up places for an audit lie: the mechanism's region, or a box for one that has none."""
+    if mechanism.has_region:
+        return mechanism.resolved_region
+    half_deg, (latitude, longitude) = min(10.0, 40 * (mechanism.mean_noise_m or 500.0) / 111_000), around
+    west, east = (wrap_longitude(longitude + side * 1.4 * half_deg) for side in (-1, 1))
+    return Region(max(latitude - half_deg, -90.0), west, min(latitude + half_deg, 90.0), east)
+
+
+class FlatMechanism(Mechanism):
+    """A mechanism in degrees as one in metres, around the middle of a region: audits count and draw in a plane.
+
+    The map is of a sphere and one to one, so that no loss comes or goes.
+    """
+
+    def __init__(self, mechanism: Mechanism, region: Region) -> None:
+        self.mechanism = mechanism
+        self.region = region
+        self._centre = np.array(region.centre)
+
+    def enter(self, points: FloatArray) -> FloatArray:
+        """Take degrees to the plane."""
+        return to_plane(self._centre, points)
+
+    def leave(self, xy: FloatArray) -> FloatArray:
+        """Take the plane to degrees, wherever that is."""
+        return from_plane(self._centre, xy)
+
+    def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
+        """Draw in degrees."""
+        return self.enter(self.mechanism.draw(self.leave(x), rows))
+
+    def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
+        """Log density per square metre of the plane, which is stretched around its centre."""
+        angle = np.hypot(t[..., 0], t[..., 1]) / EARTH_RADIUS_M
+        return self.mechanism.log_density(self.leave(x), self.leave(t)) + np.log(np.sinc(angle / np.pi))
+
+    @property
+    def has_density(self) -> bool:
+        """As of the mechanism itself."""
+        return self.mechanism.has_density
+
+    def rescaled(self, factor: float) -> Self:
+        """Return a copy with other noise."""
+        return type(self)(self.mechanism.rescaled(factor), self.area)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """As of the mechanism itself."""
+        return self.mechanism.guarantee
+
+
+def flat(mechanism: Mechanism, region: Region) -> Mechanism:
+    """Return a mechanism whose frame is a plane: itself, or `FlatMechanism` of one in degrees."""
+    return FlatMechanism(mechanism, region) if mechanism.frame == "degrees" else mechanism
+
+
 class MechanismSubject:
     """One of our mechanisms, audited at `Mechanism.draw`.
 
@@ -65,13 +126,15 @@ class MechanismSubject:
     found here is one of the draw. `ReleasedSubject` audits what is published.
     """
 
-    def __init__(self, mechanism: Mechanism) -> None:
+    def __init__(self, mechanism: Mechanism, region: Region | None = None) -> None:
         self.mechanism = mechanism
+        self._region = audited_region(mechanism) if region is None else region
+        self._flat = flat(mechanism, self._region)
 
     @property
     def region(self) -> Region:
-        """The mechanism's region."""
-        return self.mechanism.resolved_region
+        """Where made-up places lie: the mechanism's region, if it has one."""
+        return self._region
 
     def sample(self, place: Place, count: int, rng: np.random.Generator) -> FloatArray:
         """Draw for one place."""
@@ -79,24 +142,24 @@ class MechanismSubject:
 
     def sample_each(self, places: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw once for every place."""
-        return self._draw(self.mechanism.enter(places), rng)
+        return self._draw(self._flat.enter(places), rng)
 
     def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
         """Return the log-ratio of the mechanism's densities; not a number where both say "impossible"."""
         if not self.mechanism.has_density:
             return None
-        density = self.mechanism.log_density
+        density = self._flat.log_density
         with np.errstate(invalid="ignore"):
             return density(self.in_outputs(first), outputs) - density(self.in_outputs(second), outputs)
 
     def in_outputs(self, place: Place) -> FloatArray:
         """Take a place to the mechanism's frame."""
-        at: FloatArray = self.mechanism.enter(np.array([place]))[0]
+        at: FloatArray = self._flat.enter(np.array([place]))[0]
         return at
 
     def outputs_in_degrees(self, outputs: FloatArray) -> FloatArray:
         """Take the mechanism's frame back to degrees."""
-        return self.mechanism.leave(outputs)
+        return self._flat.leave(outputs)
 
     def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw on all cores, a chunk at a time."""
@@ -104,7 +167,7 @@ class MechanismSubject:
 
         def work(part: slice) -> None:
             rows = NumberedRows(key, part.start, part.stop - part.start)
-            drawn[part] = self.mechanism.draw(x[part].copy(), rows)
+            drawn[part] = self._flat.draw(x[part].copy(), rows)
 
         for_each_slice(len(x), work)
         return checked_outputs(drawn, len(x))
@@ -189,28 +252,34 @@ class ReleasedSubject(PublishedSubject):
 
     def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
         """Return the log-ratio of the draw's densities at the published places."""
-        in_frame = (
-            outputs if self.mechanism.frame == "metres" else self.mechanism.enter(self.outputs_in_degrees(outputs))
-        )
+        own = flat(self.mechanism, self.region)
+        in_frame = outputs if self.mechanism.frame == "metres" else own.enter(self.outputs_in_degrees(outputs))
         return self._draws.log_ratio(first, second, in_frame)
 
 
-def own_subject(mechanism: Mechanism) -> Subject:
+def own_subject(mechanism: Mechanism, region: Region | None = None) -> Subject:
     """Return one of our mechanisms as it is audited: at the draw, or by what it publishes where a draw is moved."""
-    return ReleasedSubject(mechanism) if mechanism.remaps else MechanismSubject(mechanism)
+    return ReleasedSubject(mechanism) if mechanism.remaps else MechanismSubject(mechanism, region)
 
 
-def describe_mechanism(mechanism: Mechanism) -> str:
-    """Say which mechanism it is, and where."""
-    release = f", release {mechanism.chosen_release}" if isinstance(mechanism, DPRS) else ""
-    return f"{mechanism_name(mechanism)}{release} in {mechanism.resolved_region}"
+def own_mechanism(subject: Subject | None) -> Mechanism | None:
+    """Return the mechanism that a subject is, or None for something from outside."""
+    return subject.mechanism if isinstance(subject, MechanismSubject | ReleasedSubject) else None
+
+
+def learned_by(mechanism: Mechanism | None) -> tuple[Intervals | None, Cells | None]:
+    """Return the intervals or the cells that a mechanism works with, where it has some."""
+    learned = None if mechanism is None else mechanism.learned
+    return learned if isinstance(learned, Intervals) else None, learned if isinstance(learned, Cells) else None
 
 
 def subject_to_dict(subject: Subject) -> dict[str, Any]:
     """Say how to find a subject again, for a witness; nothing where that cannot be written down."""
-    if isinstance(subject, MechanismSubject | ReleasedSubject):
+    mechanism = own_mechanism(subject)
+    if mechanism is not None:
         try:
-            return {"kind": "mechanism", **mechanism_to_spec(subject.mechanism)}
+            spec = {"kind": "mechanism", **mechanism_to_spec(mechanism)}
+            return spec if mechanism.has_region else {**spec, "audited_in": asdict(subject.region)}
         except UsageError:
             return {}
     return subject.to_dict() if isinstance(subject, PublishedSubject) else {}

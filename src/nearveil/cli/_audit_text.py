@@ -11,11 +11,10 @@ from typing import Any
 from nearveil.audit.auditor import AuditReport, PairSummary, Verdict
 from nearveil.audit.check import WitnessCheck, printable
 from nearveil.audit.claims import Claim
-from nearveil.audit.fit import PEOPLE_PER_CENTRE, VIEWS, FitReport, describe_fit, fit_to_audit
+from nearveil.audit.fit import VIEWS, FitReport, describe_fit, fit_to_audit, views_of
 from nearveil.audit.fit_witness import FitWitness
 from nearveil.audit.witness import Witness
-from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.hide_among import HideAmong
+from nearveil.mechanisms.base import Mechanism
 from nearveil.privacy.guarantee import Notion
 from nearveil.report.text_table import text_table
 
@@ -87,7 +86,7 @@ def release_result(report: AuditReport, audited: str) -> AuditResult:
     )
 
 
-def fit_result(report: FitReport, mechanism: DPRS | HideAmong, seconds: float) -> AuditResult:
+def fit_result(report: FitReport, mechanism: Mechanism, seconds: float) -> AuditResult:
     """Return the result of an audit of a fit."""
     claim, audited = report.claim, _fit_and_users(mechanism)
     is_inconclusive = report.verdict is Verdict.INCONCLUSIVE
@@ -181,20 +180,10 @@ def _found(claim: Claim, epsilon_lower: float, confidence: float) -> str:
     return f"{claim.shown(epsilon_lower)}, at a confidence of {stated}"
 
 
-def _fit_and_users(mechanism: DPRS | HideAmong) -> str:
+def _fit_and_users(mechanism: Mechanism) -> str:
     """Describe the audited fit and the users it was run on."""
-    if isinstance(mechanism, HideAmong):
-        return (
-            f"{describe_fit(fit_to_audit(mechanism))}, on synthetic users with and without one more: "
-            f"{VIEWS['cells']} and {VIEWS['answers']}"
-        )
-    plan = mechanism.fit_plan
-    rounds = f", rounds: {plan.rounds}" if plan.method == "pic" else ""
-    return (
-        f"the fit of dprs by {plan.method} (centres: {plan.centres}{rounds}; change with --set centres=N and "
-        f"--set rounds=N), on {PEOPLE_PER_CENTRE * (plan.centres or 0)} synthetic users with and without one more: "
-        f"{VIEWS['answers']} and {VIEWS['centres']}"
-    )
+    seen = " and ".join(VIEWS[view] for view in views_of(mechanism))
+    return f"{describe_fit(fit_to_audit(mechanism))}, on a few synthetic users with and without one more: {seen}"
 
 
 def _pairs_table(report: AuditReport) -> str:

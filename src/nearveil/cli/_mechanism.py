@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from nearveil.cli._command import Length, option
-from nearveil.cli._options import FILE, options_as
+from nearveil.cli._options import DEMO_REGION, FILE, chosen_region, options_as
 from nearveil.cli._output import SETTABLE
 from nearveil.errors import NearveilError, UsageError
 from nearveil.io.atomic import read_text
@@ -22,7 +22,7 @@ from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.intervals import Intervals, intervals_from_json
 from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, LARGEST_NOISE_M, noise_m_from_epsilon_per_km
 from nearveil.mechanisms.registry import MECHANISMS, MechanismEntry, mechanism_entry
-from nearveil.region import Region, metres
+from nearveil.region import Region, metres, named_region
 
 _HEADING = "Mechanism"
 # Without --mechanism, the first of these that takes all parameters given.
@@ -107,8 +107,11 @@ class MechanismChoice:
             )
         raise UsageError(f"no mechanism takes {' and '.join(map(flag_of, given))}; leave one out")
 
-    def build(self, region: Region, seed: int | None = None) -> Mechanism:
-        """Return the mechanism; refuse parameters that it does not take."""
+    def build(self, region: Region | None, seed: int | None = None, *, for_made_up_users: bool = False) -> Mechanism:
+        """Return the mechanism; refuse parameters that it does not take.
+
+        Without a region, one that works everywhere does; for made-up users the others work where those are.
+        """
         try:
             entry = mechanism_entry(self.chosen)
         except UsageError as error:
@@ -120,7 +123,9 @@ class MechanismChoice:
             context.meta[SETTABLE] = _settable(entry)
         params = self.parameters
         self._check(entry, params)
-        if self.noise_m is not None:
+        if region is None and entry.mechanism.frame != "degrees":
+            region = named_region(DEMO_REGION) if for_made_up_users else chosen_region(None)
+        if self.noise_m is not None and region is not None:
             _check_width(self.noise_m, region)
         if _PER_KM in params and "noise_m" in params:
             raise UsageError(f"--noise and --set {_PER_KM} set the same parameter; give one of them")
@@ -274,7 +279,8 @@ hide_among_option = option(
     "--hide-among",
     type=int,
     metavar="N",
-    help="hide-among: mean number of users nearer to the true location than the published one.",
+    help="hide-among: mean number of users nearer to the true location than the published one; half of all users have "
+    "fewer than about N/2 others nearer.",
     show_default="that of --cells, or 100",
     heading=_HEADING,
 )

@@ -18,7 +18,7 @@ from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Ledger
-from nearveil.region import DEFAULT_REGION, Region, parse_region
+from nearveil.region import Region, parse_region
 from nearveil.types import FloatArray
 
 FILE = click.Path(path_type=Path)
@@ -28,10 +28,10 @@ region_option = option(
     "--region",
     metavar="REGION",
     help=_REGION_HELP,
-    show_default=f"that of the file, or {DEFAULT_REGION}",
+    show_default="that of the file, if it has one",
 )
 # For commands without --intervals and --cells.
-own_region_option = option("--region", metavar="REGION", help=_REGION_HELP, show_default=DEFAULT_REGION)
+own_region_option = option("--region", metavar="REGION", help=_REGION_HELP)
 seed_option = option(
     "--seed",
     type=int,
@@ -64,10 +64,25 @@ def numbers(text: str, option: str) -> list[int]:
         raise UsageError(f"{option} takes whole numbers such as 10 or 10,30,50") from None
 
 
+DEMO_REGION = "san-francisco"
+"""Where the users and locations are that commands make up."""
+
+
 def chosen_region(region: str | None, learned: Intervals | Cells | None = None) -> Region:
-    """Return the region of ``--region``, of the intervals or cells given, or the default."""
+    """Return the region of ``--region``, or of the intervals or cells given."""
+    found = optional_region(region, learned)
+    if found is None:
+        raise UsageError(
+            "name the public region with --region: a name such as berlin, south,west,north,east in degrees, or a "
+            "GeoJSON file"
+        )
+    return found
+
+
+def optional_region(region: str | None, learned: Intervals | Cells | None = None) -> Region | None:
+    """Return the region of ``--region``, or of the intervals or cells given, or None."""
     if learned is None:
-        return parse_region(DEFAULT_REGION if region is None else region)
+        return None if region is None else parse_region(region)
     if region is not None and not parse_region(region, learned.region.scaling).same_edges(learned.region):
         file = "cells" if isinstance(learned, Cells) else "intervals"
         raise UsageError(f"--region differs from that of the {file} file; leave it out, or fit again")

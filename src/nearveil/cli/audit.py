@@ -16,12 +16,20 @@ from nearveil.audit.claims import CLAIM_FORMS, Claim, claim_from_json, is_claim_
 from nearveil.audit.external import DEFAULT_TIMEOUT_S, CommandSubject, ModuleSubject, closed_after
 from nearveil.audit.fit import DEFAULT_FITS, audit_fit
 from nearveil.audit.fit_witness import FitWitness
-from nearveil.audit.subjects import Place, Subject, describe_mechanism, own_subject
+from nearveil.audit.subjects import Place, Subject, learned_by, own_subject
 from nearveil.audit.witness import Witness
 from nearveil.cli._audit_text import AuditResult, check_result, fit_result, release_result
 from nearveil.cli._command import command, option
 from nearveil.cli._mechanism import MechanismChoice, flag_of, mechanism_options
-from nearveil.cli._options import FILE, chosen_region, force_option, json_option, region_option
+from nearveil.cli._options import (
+    DEMO_REGION,
+    FILE,
+    chosen_region,
+    force_option,
+    json_option,
+    optional_region,
+    region_option,
+)
 from nearveil.cli._output import note, progress_bar, say, say_json, warn
 from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError, require_package
@@ -29,14 +37,13 @@ from nearveil.io.atomic import check_output, read_text, replacing
 from nearveil.io.synthetic import PEOPLE, SEED
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import Cells
-from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.region import Region
+from nearveil.mechanisms.registry import mechanism_entry
+from nearveil.region import Region, named_region
 
 EXIT_CODES = {Verdict.CONSISTENT: 0, Verdict.VIOLATED: 1, Verdict.INCONCLUSIVE: 3}
 # Few centres, so that one user has a visible effect; one round, so that thousands of fits take seconds.
-_FIT_CENTRES, _FIT_ROUNDS = "2", 1
+_FIT_SETTINGS = {"centres": "2", "rounds": "1"}
 
 _AUDIT, _YOURS, _OUTPUT = "Audit", "Your own function or program", "Output"
 
@@ -171,11 +178,12 @@ def audit(
         ours = [*["mechanism"] * (mechanism.name is not None), *mechanism.parameters.keys() - {"intervals", "cells"}]
         if run.is_external and ours:
             raise UsageError(f"{flag_of(ours[0])} cannot be used with --callable or --command; leave it out")
-        box = chosen_region(region, mechanism.learned)
+        given = optional_region(region, mechanism.learned)
+        box = chosen_region(region) if given is None and run.is_external else given or named_region(DEMO_REGION)
         if stage == "fit":
             found = run.audit_fit(box, _read_claim(claim))
         else:
-            found = run.audit_release(box, _read_claim(claim), _read_places(place, box))
+            found = run.audit_release(box, given, _read_claim(claim), _read_places(place, box))
     result = found.result
     if json:
         say_json(result.document)
@@ -238,7 +246,10 @@ class _Run:
     def is_external(self) -> bool:
         return self.function is not None or self.program is not None
 
-    def audit_release(self, box: Region, claim: Claim | str | None, places: tuple[Place, ...]) -> _Found:
+    def audit_release(
+        self, box: Region, given: Region | None, claim: Claim | str | None, places: tuple[Place, ...]
+    ) -> _Found:
+        """Audit with made-up locations in a box, which is the mechanism's region if it was given."""
         subject: Subject
         if self.is_external:
             audited, samples = f"{self.function or self.program} in {box}", self.samples or DEFAULT_EXTERNAL_SAMPLES
@@ -248,11 +259,10 @@ class _Run:
             else:
                 subject = CommandSubject(self.program or "", box, self.limit_s)
         else:
-            built = self.chosen.build(box)
+            built = self.chosen.build(given, for_made_up_users=True)
             mechanism, samples = fitted_on_made_up_people(built), self.samples or DEFAULT_SAMPLES
-            subject, audited = own_subject(mechanism), _describe(mechanism, claim, synthetic=built.is_to_be_fitted)
-            intervals = mechanism.current_intervals if isinstance(mechanism, DPRS) else None
-            cells = mechanism.current_cells if isinstance(mechanism, HideAmong) else None
+            subject, audited = own_subject(mechanism, box), _describe(mechanism, claim, synthetic=built.is_to_be_fitted)
+            intervals, cells = learned_by(mechanism)
         with closed_after(subject), progress_bar("auditing", samples) as advance:
             report = run_audit(
                 subject,
@@ -293,9 +303,9 @@ class _Run:
         )
         return _Found(result=check_result(check), subject=check.subject, intervals=check.intervals, cells=check.cells)
 
-    def _fit_to_audit(self, box: Region) -> DPRS | HideAmong:
+    def _fit_to_audit(self, box: Region) -> Mechanism:
         chosen = self.chosen
-        if self.is_external or chosen.name not in (None, "dprs", "hide-among"):
+        if self.is_external or (chosen.name is not None and mechanism_entry(chosen.name).mechanism.learns is None):
             raise UsageError(
                 "--stage fit is for dprs and hide-among only, because other mechanisms have no fit; leave it out"
             )
@@ -303,14 +313,11 @@ class _Run:
             raise UsageError("the --intervals file is already fitted; leave it out to audit the fit")
         if "least_radius_m" in chosen.settings:
             raise UsageError("least_radius_m is applied after the fit and cannot change the verdict; leave it out")
-        if chosen.chosen != "hide-among":
-            chosen = replace(chosen, name="dprs", settings={"centres": _FIT_CENTRES, **chosen.settings})
-        mechanism = chosen.build(box)
-        if isinstance(mechanism, DPRS) and mechanism.fit_plan.method == "pic" and "rounds" not in chosen.settings:
-            return mechanism.with_params(rounds=_FIT_ROUNDS)
-        if not isinstance(mechanism, DPRS | HideAmong):
-            raise TypeError(type(mechanism))
-        return mechanism
+        if mechanism_entry(chosen.chosen).mechanism.learns is None:
+            chosen = replace(chosen, name="dprs")
+        takes = mechanism_entry(chosen.chosen).parameters
+        few = {name: value for name, value in _FIT_SETTINGS.items() if name in takes}
+        return replace(chosen, settings={**few, **chosen.settings}).build(box)
 
 
 def _read_claim(text: str | None) -> Claim | str | None:
@@ -339,7 +346,7 @@ def _read_places(texts: Iterable[str], region: Region) -> tuple[Place, ...]:
 
 
 def _describe(mechanism: Mechanism, claim: Claim | str | None, *, synthetic: bool) -> str:
-    text, learns = describe_mechanism(mechanism), mechanism.learns
+    text, learns = mechanism.describe(), mechanism.learns
     if synthetic:
         text += f", on {learns} of a synthetic city ({PEOPLE:,} users, seed {SEED}; use others with --{learns})"
     elif learns is not None:

@@ -10,7 +10,7 @@ from nearveil.audit.certificate import MechanismCertificate, load_certificate
 from nearveil.audit.certificate import certify as certify_mechanism
 from nearveil.cli._command import command, option
 from nearveil.cli._mechanism import MechanismChoice, mechanism_options
-from nearveil.cli._options import FILE, chosen_region, force_option, json_option, region_option
+from nearveil.cli._options import FILE, force_option, json_option, optional_region, region_option
 from nearveil.cli._output import progress_bar, say, say_json, waiting
 from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError
@@ -50,7 +50,9 @@ def certify(
         return
     if out is not None:
         check_output(out, force=force)
-    fitted = fitted_on_made_up_people(mechanism.build(chosen_region(region, mechanism.learned)))
+    fitted = fitted_on_made_up_people(
+        mechanism.build(optional_region(region, mechanism.learned), for_made_up_users=True)
+    )
     with waiting("computing the largest loss"):
         found = certify_mechanism(fitted)
     if out is not None:
@@ -64,12 +66,16 @@ def certify(
 def _as_text(certified: MechanismCertificate, out: Path | None) -> str:
     guarantee, certificate = certified.guarantee, certified.certificate
     unit = "" if guarantee.unit == "per person" else f" {guarantee.unit}"
-    frame = "metres from the centre" if certificate.frame == "metres" else "in the square [-1, 1]²"
+    frame = {
+        "degrees": "degrees of latitude and longitude",
+        "metres": "metres from the centre of the region",
+        "square": "in the square [-1, 1]² of the region",
+    }[certificate.frame]
     found = (
         f"{guarantee.title}: the loss is at most {certificate.bound:.6g}{unit} ({certificate.method}), which epsilon = "
         f"{guarantee.epsilon:.6g}{unit} covers. {certificate.attained:.6g}{unit} is attained between "
         f"{_point(certificate.first)} and {_point(certificate.second)} at the output {_point(certificate.output)}, "
-        f"{frame} of the region."
+        f"{frame}."
     )
     saved = f"Written to {out}; check it with 'nearveil certify --check {out}'." if out else "Save it with --out FILE."
     parts = [fill(found, _WIDTH), fill(f"How: {certificate.how}", _WIDTH), saved]

@@ -45,7 +45,7 @@ from nearveil.mechanisms.intervals import METHOD_NAMES, Intervals
 from nearveil.mechanisms.step_channel import calibrated
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region
-from nearveil.release.card import GIVEN_CELLS
+from nearveil.release.card import AS_STATED
 from nearveil.release.fitting import FittedCells, fit_cells, fit_intervals
 
 _CELLS = "Cells of hide-among"
@@ -61,7 +61,7 @@ _OF_PIC = ("rounds", "delta")
     type=FILE,
     metavar="[INPUT] OUTPUT",
     help="CSV, TSV, GeoJSON or Parquet file of true locations, or - (left out with --density or --published), and the "
-    "file to write: intervals (.json), or cells (.geojson, .json or .parquet).",
+    "file to write: intervals (.json), or cells (.geojson or .json).",
 )
 @own_region_option
 @option(
@@ -208,7 +208,7 @@ def fit(
     cells = _free_cells(density, density_column, published, published_within, plan, box, read, params)
     if cells is not None:
         cells.check_holds(plan.hide_among)
-        fitted = FittedCells(calibrated(cells), cells.guarantee().with_note(GIVEN_CELLS), ())
+        fitted = FittedCells(calibrated(cells), cells.guarantee().with_note(AS_STATED.format("cells")), ())
     else:
         fitted = fit_cells(
             source,

@@ -11,7 +11,7 @@ import click
 
 from nearveil.cli._command import command, option
 from nearveil.cli._mechanism import MechanismChoice, mechanism_options
-from nearveil.cli._options import FILE, chosen_region, json_option, region_option
+from nearveil.cli._options import FILE, json_option, optional_region, region_option
 from nearveil.cli._output import say, say_json, waiting
 from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError
@@ -60,7 +60,7 @@ def guarantee(
 
 
 def _of_mechanism(mechanism: MechanismChoice, region: str | None) -> Guarantee:
-    built = mechanism.build(chosen_region(region, mechanism.learned))
+    built = mechanism.build(optional_region(region, mechanism.learned), for_made_up_users=True)
     fitted = fitted_on_made_up_people(built)
     with waiting("computing the largest loss"):
         found = fitted.guarantee

@@ -30,7 +30,7 @@ from nearveil.io.atomic import check_output, replacing
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.fit_cells import CellPlan
-from nearveil.region import DEFAULT_REGION, Region
+from nearveil.region import Region
 from nearveil.report.plan import plan_text
 
 _GOAL = "Goal (give one)"
@@ -61,7 +61,7 @@ _GOAL = "Goal (give one)"
     "--hide-among",
     type=int,
     metavar="N",
-    help="Best recall with everybody hidden among this many people.",
+    help="Best recall with users hidden among N on average; half of them have fewer than about N/2 others nearer.",
     heading=_GOAL,
 )
 @option(
@@ -162,7 +162,7 @@ def plan(
     made = make_plan(
         source,
         chosen[0],
-        region=DEFAULT_REGION if region is None else region,
+        region=region or public_region,
         read=reading,
         mechanisms=extra,
         between_all_places=between_all_places,

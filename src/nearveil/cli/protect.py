@@ -13,12 +13,12 @@ from nearveil.cli._mechanism import MechanismChoice, mechanism_options
 from nearveil.cli._options import (
     PEOPLE_FILE,
     budget_option,
-    chosen_region,
     force_option,
     is_same_file,
     json_option,
     ledger_option,
     open_ledger,
+    optional_region,
     per_row_option,
     person_option,
     reading_options,
@@ -81,7 +81,7 @@ def protect(
     result = protect_file(
         source,
         output,
-        mechanism.build(chosen_region(region, mechanism.learned), seed),
+        mechanism.build(optional_region(region, mechanism.learned), seed),
         read=read,
         keep_order=keep_order,
         ledger=open_ledger(ledger, budget, read, seed),

@@ -8,14 +8,13 @@ from pathlib import Path
 import click
 
 from nearveil.cli._command import command, option
-from nearveil.cli._options import FILE, cores_option, data_dir_option, own_region_option, reading_options
+from nearveil.cli._options import FILE, chosen_region, cores_option, data_dir_option, own_region_option, reading_options
 from nearveil.cli._output import say, warn, work_bar
 from nearveil.errors import UsageError
 from nearveil.evaluation.experiments.registry import EXPERIMENTS
 from nearveil.evaluation.results import ExperimentResult
 from nearveil.io.datasets import DatasetName
 from nearveil.io.people import ReadOptions
-from nearveil.region import DEFAULT_REGION
 from nearveil.report.files import table_cells
 from nearveil.report.reproduce import ALL
 from nearveil.report.reproduce import reproduce as run
@@ -103,7 +102,7 @@ def reproduce(
         experiment,
         datasets=datasets,
         people=source,
-        region=DEFAULT_REGION if region is None else region,
+        region=None if source is None else chosen_region(region),
         read=reading,
         data_dir=data_dir,
         mechanisms=mechanisms,

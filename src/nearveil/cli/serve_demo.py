@@ -49,8 +49,8 @@ _RECEIPT = "5c0d8a2e9f4b7163d0a1c2e3"
     "--hide-among",
     type=int,
     metavar="NUMBER",
-    help="Number of people to hide among, in place of --noise. The cells are made from other synthetic users and "
-    "written to the folder.",
+    help="Mean number of users to hide among, in place of --noise; half of all users have fewer than about half as "
+    "many others nearer. The cells are made from other synthetic users and written to the folder.",
 )
 @option("--epoch", default="1m", metavar="TIME", help="Time between two publications.")
 def serve_demo(*, out: Path, port: int, noise: str | None, hide_among: int | None, epoch: str) -> None:

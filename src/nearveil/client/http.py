@@ -21,7 +21,7 @@ import httpx
 from nearveil.client import calls
 from nearveil.client.calls import Call, LocationReport, Receipt, ServiceError, UnreachableError
 from nearveil.errors import UsageError
-from nearveil.region import Region, named_region, parse_region
+from nearveil.region import Region, parse_region
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -421,16 +421,15 @@ def _is_loopback(host: str) -> bool:
 # Which region a service is for.
 
 
-_USUAL = "san-francisco"
 _EDGES = ("south", "west", "north", "east")
 
 
 def region_of(client: Client, asked: str | None) -> Region:
-    """Return the named region, otherwise the one that the service states, otherwise the default."""
+    """Return the named region, otherwise the one that the service states."""
     if asked is not None:
         return parse_region(asked)
     said = client.guarantee().document.get("region")
     if isinstance(said, dict) and all(isinstance(said.get(edge), int | float) for edge in _EDGES):
         south, west, north, east = (float(said[edge]) for edge in _EDGES)
         return Region(south, west, north, east)
-    return named_region(_USUAL)
+    raise UsageError("the service does not say which region it is for; name it with --region")

@@ -32,13 +32,12 @@ from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
 from nearveil.nearby.index import Person
-from nearveil.region import Region, as_region
+from nearveil.region import WHOLE_EARTH, Region, as_region, region_around
 from nearveil.types import FloatArray, ProgressBar, no_bar
 
 if TYPE_CHECKING:
     from nearveil.report.attack_scene import Scene
 
-_DEFAULT_REGION = "san-francisco"
 FROM_TRUE_PLACES = "Computed from true locations; do not publish."
 _OF_THE_PUBLISHED = (
     "People are protected: the answers tell where the service has the person, which is the published place. The error "
@@ -232,7 +231,7 @@ def simulate(
     points : array of shape (n, 2)
         Where people are: latitude and longitude in degrees.
     region : Region or str, optional
-        Public; by default that of the mechanism, or San Francisco.
+        Public; by default that of the mechanism, or a box around everybody.
     k : int
         How many people a list has.
     mechanism : Mechanism, optional
@@ -259,7 +258,7 @@ def simulate(
     >>> nv.simulate(points, k=5)
     Simulation(k=5)
     """
-    box = service_region(region, mechanism)
+    box, mechanism = in_service_region(region, mechanism, points)
     names = None if ids is None else tuple(ids)
     protocol = AttackProtocol(
         runs=1, instances=1, seed=seed, published_colluders=publish_accounts, policy=as_policy(policy)
@@ -306,7 +305,7 @@ def attack(
         simulated service is searched for one. With other answers than lists: a place that the target is rather near;
         without it the target is taken to be anywhere in the region.
     region : Region or str, optional
-        With an oracle: the service's public region; San Francisco by default.
+        With an oracle: the service's public region.
     truth : (float, float), optional
         With an oracle: where the target is, to measure the error and to draw.
 
@@ -328,7 +327,9 @@ def attack(
         if target is None:
             raise UsageError("say whom to find: target=...")
         return _attack_simulation(service, target, method, accounts, tau_m, start)
-    box = as_region(_DEFAULT_REGION if region is None else region)
+    if region is None:
+        raise UsageError("say where the service is: region='berlin', a box, or a GeoJSON file")
+    box = as_region(region)
     begin = None if start is None else spot_of(box.to_metres([start])[0])
     if isinstance(service, Oracle):
         if begin is None or target is None:
@@ -375,14 +376,16 @@ def _attack_setup(method: str | Attack, region: Region, accounts: int, tau_m: fl
     return set_up_attacks([method], region, colluders=[wanted], tau_m=tau_m)[0]
 
 
-def service_region(region: Region | str | None, mechanism: Mechanism | None) -> Region:
-    """Return the region of a service: the one given, else that of the mechanism, else San Francisco."""
-    if region is None:
-        return as_region(_DEFAULT_REGION) if mechanism is None else mechanism.resolved_region
-    box = as_region(region)
-    if mechanism is not None and not box.same_edges(mechanism.resolved_region):
+def in_service_region(
+    region: Region | str | None, mechanism: Mechanism | None, points: object
+) -> tuple[Region, Mechanism | None]:
+    """Return the region of a service, given or the mechanism's or a box around everybody, and the mechanism in it."""
+    own = mechanism.resolved_region if mechanism is not None and mechanism.has_region else None
+    around = own or region_around(WHOLE_EARTH.check(points))
+    box = around if region is None else as_region(region)
+    if own is not None and not box.same_edges(own):
         raise UsageError("the mechanism is for another region than the service; give both the same region")
-    return box
+    return box, mechanism if mechanism is None or own is not None else mechanism.with_params(region=box)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -451,7 +454,7 @@ def attack_population(
     points : array of shape (n, 2)
         Where people are: latitude and longitude in degrees.
     region : Region or str, optional
-        Public; by default that of the mechanism, or San Francisco.
+        Public; by default that of the mechanism, or a box around everybody.
     name : str
         What tables call them.
     attacks : sequence of str
@@ -492,7 +495,7 @@ def attack_population(
     True
     """
     protocol, used = protocol or AttackProtocol(), cores or os.cpu_count() or 1
-    box = service_region(region, mechanism)
+    box, mechanism = in_service_region(region, mechanism, points)
     said = Answers.parse(answers)
     names = attacks_for(said) if attacks is None else attacks
     attack_setups = set_up_attacks(names, box, colluders=accounts, tau_m=protocol.tau_m, answers=said)

@@ -396,7 +396,8 @@ class AttackExperiment:
     def _publish(self, run: int) -> PublishedRun:
         if self.mechanism is None:
             return PublishedRun(self.dataset.places, None)
-        own = self.mechanism.with_params(seed=self.protocol.seed_of(run)).fit(self.dataset.places)
+        seeded = self.mechanism.with_params(seed=self.protocol.seed_of(run), **self.mechanism.learned_params)
+        own = seeded.fitted_on(self.dataset.places)
         return PublishedRun(own.perturb(self.dataset.places), own)
 
     def setup(self, run: int) -> ServiceSetup:

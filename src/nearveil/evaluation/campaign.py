@@ -19,7 +19,7 @@ from nearveil.attacks.from_map import FromMap
 from nearveil.attacks.policies import AnswerPolicy, as_policy
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack import FROM_TRUE_PLACES, service_region
+from nearveil.evaluation.attack import FROM_TRUE_PLACES, in_service_region
 from nearveil.evaluation.attack_experiment import (
     AttackExperiment,
     AttackProtocol,
@@ -155,7 +155,7 @@ def attack_campaign(
     points : array of shape (n, 2)
         Where people are: latitude and longitude in degrees.
     region : Region or str, optional
-        Public; by default that of the mechanism, or San Francisco.
+        Public; by default that of the mechanism, or a box around everybody.
     k : int
         How many people a list has.
     mechanism : Mechanism, optional
@@ -179,7 +179,7 @@ def attack_campaign(
     (True, True)
     """
     protocol = AttackProtocol(runs=1, instances=1, tau_m=tau_m, seed=seed, policy=as_policy(policy))
-    box = service_region(region, mechanism)
+    box, mechanism = in_service_region(region, mechanism, points)
     experiment = AttackExperiment(Dataset(name, box, box.check(points)), protocol, mechanism)
     count = len(experiment.true_m)
     rng = np.random.default_rng(seed)

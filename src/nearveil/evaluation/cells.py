@@ -34,14 +34,14 @@ from nearveil.evaluation.utility import (
     measure_utilities,
 )
 from nearveil.io.datasets import Dataset
+from nearveil.io.density import Density
 from nearveil.mechanisms.base import Learned, Mechanism
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
-from nearveil.mechanisms.fit_cells import cells_from_points, cells_from_published
+from nearveil.mechanisms.fit_cells import cells_from_density, cells_from_points, cells_from_published
 from nearveil.mechanisms.fitting import FitMethod
-from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals
-from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.mechanisms.planar_laplace import LARGEST_NOISE_M, PlanarLaplace
 from nearveil.types import FloatArray, IntArray
 
 # Intervals and cells fitted once in a process and used by every measurement that needs them.
@@ -58,36 +58,31 @@ _PUBLISHED_STREAM, _PUBLIC_STREAM = 101, 102
 def ready(defence: Defence, dataset: Dataset, seed: int) -> Mechanism:
     """Return the mechanism of a defence, ready to publish a population."""
     mechanism = defence.build(dataset.region, seed)
-    if isinstance(mechanism, HideAmong) and mechanism.is_to_be_fitted and defence.cells_from != "privtree":
-        fit = _Fit(mechanism, dataset, cells_from=defence.cells_from)
-        return mechanism.with_params(cells=_learned(fit))
-    return fitted(mechanism, dataset)
+    return fitted(mechanism, dataset, cells_from=defence.cells_from if defence.hides_among else "privtree")
 
 
-def fitted(mechanism: Mechanism, dataset: Dataset) -> Mechanism:
-    """Return the mechanism ready to publish: as ``mechanism.fit`` would make it, but fitting nothing twice."""
+def fitted(mechanism: Mechanism, dataset: Dataset, *, cells_from: CellsFrom = "privtree") -> Mechanism:
+    """Return the mechanism ready to publish: itself, or else with what a fit learns; no fit is made twice."""
     if not mechanism.is_to_be_fitted:
-        return mechanism.fit(dataset.places)
-    return mechanism.with_params(**{str(mechanism.learns): _learned(_Fit(mechanism, dataset))})
+        return mechanism.fitted_on(dataset.places)
+    return mechanism.with_params(**{str(mechanism.learns): _learned(_Fit(mechanism, dataset, cells_from))})
 
 
 class _Fit:
-    """A fit by what decides its result; the release of DPRS does not."""
+    """A fit by what decides its result."""
 
-    def __init__(self, mechanism: Mechanism, dataset: Dataset, *, cells_from: CellsFrom = "privtree") -> None:
+    def __init__(self, mechanism: Mechanism, dataset: Dataset, cells_from: CellsFrom) -> None:
         self.mechanism, self.dataset, self.cells_from = mechanism, dataset, cells_from
-        settings: object = repr(mechanism)
-        if isinstance(mechanism, DPRS):
-            settings = mechanism.fit_plan, mechanism.fit_budget
         self._key = (
-            data_fingerprint(dataset), mechanism.resolved_region, type(mechanism), settings, mechanism.seed, cells_from
+            data_fingerprint(dataset), mechanism.resolved_region, type(mechanism), mechanism.fit_settings,
+            mechanism.seed, cells_from,
         )  # fmt: skip
 
     def make(self) -> Learned | None:
         """Do it."""
-        if isinstance(self.mechanism, HideAmong) and self.cells_from != "privtree":
+        if self.cells_from != "privtree":
             return _free_cells(self.mechanism, self.dataset, self.cells_from)
-        return self.mechanism.fit(self.dataset.places).learned
+        return self.mechanism.fitted_on(self.dataset.places).learned
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -101,16 +96,17 @@ def _learned(fit: _Fit) -> Learned | None:
     return fit.make()
 
 
-def _free_cells(mechanism: HideAmong, dataset: Dataset, cells_from: CellsFrom) -> Cells:
+def _free_cells(mechanism: Mechanism, dataset: Dataset, cells_from: CellsFrom) -> Cells:
     """Make cells that cost nobody anything more, or by exact counts, to compare them with."""
-    region, plan, seed, places = mechanism.resolved_region, mechanism.cell_plan, mechanism.seed or 0, dataset.places
+    region, seed, places = mechanism.resolved_region, mechanism.seed or 0, dataset.places
+    plan, _ = mechanism.fit_settings
     if cells_from == "published":
         before = PlanarLaplace(noise_m=PUBLISHED_BEFORE_M, region=region)
         published = before.perturb(places, np.random.default_rng([seed, _PUBLISHED_STREAM]))
         return cells_from_published(published, region, PUBLISHED_BEFORE_M, plan)
     if cells_from == "public":
         public = np.random.default_rng([seed, _PUBLIC_STREAM]).random(len(places)) < PUBLIC_SHARE
-        return cells_from_points(places[public], region, plan, population=len(places))
+        return cells_from_density(Density.of_points(places[public]), region, plan, population=len(places))
     return cells_from_points(places, region, plan)
 
 
@@ -154,8 +150,8 @@ def utility_of(publication: Publication, queries: int, rng: np.random.Generator)
     moved_m = ground_distance_m(dataset.places, publication.places)
     found["displacement_m"] = float(moved_m.mean())
     found["moved under 100 m"] = float(np.mean(moved_m < TAU_M))
-    if isinstance(publication.mechanism, DPRS):
-        found["median radius_m"] = float(np.median(publication.mechanism.current_intervals.radii_m))
+    if (discs_m := publication.mechanism.discs_m) is not None:
+        found["median radius_m"] = float(np.median(discs_m[1]))
     return found
 
 
@@ -229,9 +225,6 @@ class UtilityCell(Cell):
 
 
 _QUERY_STREAM, _TARGET_STREAM, _NAMING_STREAM = 1, 2, 3
-NAMED_FAST = ("planar-laplace", "hide-among")
-"""Mechanisms whose first guess is found by a search for the nearest address, or cell by cell."""
-
 _CALIBRATION_SECONDS = 2.0
 
 
@@ -263,13 +256,13 @@ class FrontierCell(Cell):
     def seconds(self) -> float:
         """Guessing takes most of it, naming some, and finding how to choose among cells."""
         each = self.defence.entry.seconds_per_guess
-        naming = 0.5 if self.defence.mechanism in NAMED_FAST else 0.5 * each * self.named
+        naming = 0.5 if self.defence.entry.named_fast else 0.5 * each * self.named
         return 0.3 + each * self.targets + naming + _CALIBRATION_SECONDS * self.defence.hides_among
 
 
 def named_in_a_run(defence: Defence, runs: int) -> int:
     """How many people to name in each run: 2,000, or as many in all runs together where it takes long."""
-    return NAMING_TARGETS if defence.mechanism in NAMED_FAST else -(-NAMING_TARGETS // runs)
+    return NAMING_TARGETS if defence.entry.named_fast else -(-NAMING_TARGETS // runs)
 
 
 # The best attacker by how dense it is where people live.
@@ -354,7 +347,8 @@ class ReleaseCell(Cell):
 def metric_length_m(intervals: Intervals, epsilon: float) -> float:
     """Return the noise at which opposite points of the median disc lose epsilon."""
     # A loss of 2 for each such distance, and a disc is two radii across.
-    return 4 * float(np.median(intervals.radii_m)) / epsilon
+    # Noise that is wider than any, in a city, moves everybody to its edge just as well.
+    return min(4 * float(np.median(intervals.radii_m)) / epsilon, LARGEST_NOISE_M)
 
 
 def released(release: ReleaseName, intervals: Intervals, epsilon: float, *, seed: int) -> DPRS:

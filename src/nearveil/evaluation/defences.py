@@ -90,7 +90,7 @@ class Defence:
         if self.is_dprs:
             return self._dprs(scaled, seed)
         if self.hides_among:
-            return self._hide_among(scaled, seed)
+            return self.hide_among_people(scaled, seed)
         length_m = self._length_m(scaled) if self.entry.strength == "noise_m" else None
         return self.entry.build(region=scaled, seed=seed, epsilon=self.epsilon, noise_m=length_m)
 
@@ -173,7 +173,8 @@ class Defence:
             seed=seed,
         )
 
-    def _hide_among(self, region: Region, seed: int) -> HideAmong:
+    def hide_among_people(self, region: Region, seed: int) -> HideAmong:
+        """Return the mechanism of one that `hides_among`, not fitted yet."""
         mechanism = HideAmong(
             100 if self.hide_among is None else self.hide_among,
             epsilon=self.epsilon,

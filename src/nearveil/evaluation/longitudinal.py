@@ -21,7 +21,7 @@ from nearveil.evaluation.attack_experiment import Mean, Share, share_over_runs
 from nearveil.evaluation.movement import BAD_GPS, HOME, KINDS, MONTH, WORK, GpsError, stay_put
 from nearveil.evaluation.published_history import Ground, History, PublishedJourneys, first_moment, publish_journeys
 from nearveil.kernels import kernel
-from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.nearby.publishing.noise import rate_per_m
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray, IntArray, Progress
@@ -283,14 +283,15 @@ class _Noise:
     _REACH = 8.0
 
     def __init__(self, protection: Protection) -> None:
-        self._noise, self._region = protection.noise, protection.region
+        self._planar = protection.planar if protection.among is None else None
+        self._region = protection.region
         self._channel = DensityChannel(protection.noise)
 
     def likelihood(self, centres_m: FloatArray, points_m: FloatArray) -> FloatArray:
         """Shape (cells, points)."""
-        if not isinstance(self._noise, PlanarLaplace):
+        if self._planar is None:
             return np.exp(self._logs(centres_m, points_m))
-        found = _planar_likelihood(centres_m, points_m, self._noise.rate_per_m)
+        found = _planar_likelihood(centres_m, points_m, rate_per_m(self._planar))
         # A point on the region's edge stands for all beyond it.
         clamped = (np.abs(points_m) > np.array(self._region.half_extent_m) - 1.0).any(axis=1)
         if clamped.any():
@@ -302,12 +303,12 @@ class _Noise:
 
     def reaches(self, centres_m: FloatArray, points_m: FloatArray) -> BoolArray:
         """Whether each cell may be where any of the points is from."""
-        if not isinstance(self._noise, PlanarLaplace):
+        if self._planar is None:
             return np.ones(len(centres_m), dtype=np.bool_)
         found = np.zeros(len(centres_m), dtype=np.bool_)
         for x_m, y_m in points_m.tolist():
             away_m2 = (centres_m[:, 0] - x_m) ** 2 + (centres_m[:, 1] - y_m) ** 2
-            found |= away_m2 < (self._REACH * self._noise.noise_m) ** 2
+            found |= away_m2 < (self._REACH * self._planar.noise_m) ** 2
         return found
 
 

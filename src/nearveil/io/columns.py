@@ -317,19 +317,6 @@ def wkb_from_points(points: FloatArray) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, pa.binary())
 
 
-_BOX = np.dtype([("order", "u1"), ("kind", "<u4"), ("rings", "<u4"), ("corners", "<u4"), ("ring", "<f8", (5, 2))])
-_POLYGON_KIND = 3
-
-
-def wkb_from_boxes(outlines: FloatArray) -> pa.Array:
-    """Return closed rings of five corners, latitude and longitude, shape (n, 5, 2), as a column of WKB polygons."""
-    records = np.empty(len(outlines), dtype=_BOX)
-    records["order"], records["kind"] = _LITTLE_ENDIAN, _POLYGON_KIND
-    records["rings"], records["corners"], records["ring"] = 1, 5, outlines[:, :, ::-1]
-    offsets = np.arange(len(outlines) + 1, dtype=np.int32) * _BOX.itemsize
-    return pa.Array.from_buffers(pa.binary(), len(outlines), [None, pa.py_buffer(offsets), pa.py_buffer(records)])
-
-
 def points_from_wkb(column: pa.ChunkedArray, rows_before: int = 0, *, lenient: bool = False) -> FloatArray:
     """Return latitude, longitude of a column of WKB points; name the row that is none, or make it NaN."""
     parts = []

@@ -16,7 +16,7 @@ from nearveil.io.columns import find_counts, numbers_column
 from nearveil.io.input_file import InputFile
 from nearveil.io.people import ReadOptions
 from nearveil.region import Region
-from nearveil.types import BoolArray, FloatArray, IntArray, ObjectArray
+from nearveil.types import FloatArray, ObjectArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,36 +77,11 @@ class Density:
         return cls(middles, counts, north - south, east - west, polygons)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rings:
-    """The rings of polygons within a region.
-
-    Attributes
-    ----------
-    points : ndarray of shape (m, 2)
-        Latitude, longitude of their corners; each ring is closed.
-    starts : ndarray of shape (r + 1,)
-        Where each ring begins and ends.
-    rows : ndarray of shape (r,)
-        The polygon that a ring belongs to, in order.
-    is_hole : ndarray of shape (r,)
-        Whether it bounds a hole.
-    counts : ndarray of shape (n,)
-        How many people of each polygon are within the region.
-    """
-
-    points: FloatArray
-    starts: IntArray
-    rows: IntArray
-    is_hole: BoolArray
-    counts: FloatArray
-
-
 _SIDES_PER_REGION = 64
 
 
-def rings_in(polygons: ObjectArray, counts: FloatArray, region: Region) -> Rings:
-    """Cut polygons with counts at a region's edge, and return their rings."""
+def polygons_in(polygons: ObjectArray, counts: FloatArray, region: Region) -> tuple[ObjectArray, FloatArray]:
+    """Cut polygons with counts at a region's edge, and return the parts inside and how many people each has."""
     import shapely  # noqa: PLC0415 - an extra
 
     spans = [(region.west, region.east)]
@@ -116,16 +91,12 @@ def rings_in(polygons: ObjectArray, counts: FloatArray, region: Region) -> Rings
     # Sides are straight in degrees, and only nearly so in metres: so they are short.
     longest_deg = max(region.height_deg, region.width_deg) / _SIDES_PER_REGION
     polygons, edges = shapely.segmentize(polygons, longest_deg), shapely.segmentize(edges, longest_deg)
-    found = shapely.intersection(polygons, edges)
-    inside = counts * shapely.area(_equal_area(found)) / shapely.area(_equal_area(polygons))
-    parts, rows = shapely.get_parts(found, return_index=True)
-    # Where a polygon only touches the region, a line or a point of it is left, which has no rings.
-    rings, of_part = shapely.get_rings(parts, return_index=True)
-    points, of_ring = shapely.get_coordinates(rings, return_index=True)
-    # The first ring of a part is its outline.
-    is_hole = np.diff(of_part, prepend=-1) == 0
-    starts = np.searchsorted(of_ring, np.arange(len(rings) + 1))
-    return Rings(np.ascontiguousarray(points[:, ::-1]), starts, rows[of_part], is_hole, inside)
+    parts, rows = shapely.get_parts(shapely.intersection(polygons, edges), return_index=True)
+    areas = shapely.area(_equal_area(parts))
+    # Where a polygon only touches the region, a line or a point of it is left.
+    flat = areas > 0
+    inside = counts[rows] * areas / shapely.area(_equal_area(polygons))[rows]
+    return parts[flat], inside[flat]
 
 
 def _equal_area(polygons: ObjectArray) -> ObjectArray:

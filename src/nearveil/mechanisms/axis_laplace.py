@@ -35,13 +35,12 @@ class AxisLaplace(Mechanism):
 
     frame = "square"
 
-    def __init__(
-        self, *, epsilon: float = 1.0, region: Region | str = "san-francisco", seed: int | None = None
-    ) -> None:
+    def __init__(self, *, epsilon: float = 1.0, region: Region | str | None = None, seed: int | None = None) -> None:
         check_epsilon(epsilon)
         self.epsilon = epsilon
         self.region = region
         self.seed = seed
+        _ = self.resolved_region
 
     @property
     def scale(self) -> float:
@@ -55,10 +54,8 @@ class AxisLaplace(Mechanism):
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per unit of the square, before clamping."""
-        x, t = np.asarray(x), np.asarray(t)
-        distance = np.abs(t[..., 0] - x[..., 0]) + np.abs(t[..., 1] - x[..., 1])
-        density: FloatArray = -distance / self.scale - 2 * math.log(2 * self.scale)
-        return density
+        distance: FloatArray = np.abs(np.asarray(t) - np.asarray(x)).sum(axis=-1)
+        return -distance / self.scale - 2 * math.log(2 * self.scale)
 
     def rescaled(self, factor: float) -> Self:
         """Return a copy with noise ``factor`` times as wide."""
@@ -83,12 +80,11 @@ class AxisLaplace(Mechanism):
     def _certificate(self) -> Certificate:
         """Opposite corners lose most, at any output beyond the one corner: their L1 distance over the scale."""
         corner = self.resolved_region.half_extent_square
-        opposite = (-corner[0], -corner[1])
         return Certificate(
             bound=self.epsilon,
             attained=2 * sum(corner) / self.scale,
             first=corner,
-            second=opposite,
+            second=(-corner[0], -corner[1]),
             output=corner,
             frame=self.frame,
             method=Method.CLOSED_FORM,

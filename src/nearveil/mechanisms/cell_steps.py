@@ -11,36 +11,27 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nearveil.kernels import kernel
-from nearveil.mechanisms.cells import Cells
+from nearveil.mechanisms.cells import Cells, kept_by_cells
 from nearveil.types import FloatArray, IntArray, ShortIntArray
 
 STEP = 32
 """Lengths of ways are counted in this many parts of a step, so that they are whole numbers."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Graph:
-    """Neighbours of each cell, and how long the way to them is.
-
-    Attributes
-    ----------
-    starts : ndarray of shape (n + 1,)
-        Neighbours of cell c are at ``starts[c]`` to ``starts[c + 1]`` of the others.
-    neighbours, lengths : ndarray
-        Cells, and lengths of the ways to them in parts of a step (`STEP`).
-    """
+class Graph(NamedTuple):
+    """Neighbours of each cell, and how long the way to them is; compiled code reads it as well."""
 
     starts: IntArray
+    """Neighbours of cell c are at ``starts[c]`` to ``starts[c + 1]`` of the others."""
     neighbours: ShortIntArray
     lengths: ShortIntArray
+    """Of the ways to them, in parts of a step (`STEP`)."""
 
     @property
     def edges(self) -> tuple[IntArray, IntArray, IntArray]:
@@ -50,7 +41,7 @@ class Graph:
         return sources[once], self.neighbours[once].astype(np.int64), self.lengths[once].astype(np.int64)
 
 
-@lru_cache(maxsize=8)
+@kept_by_cells
 def graph_of(cells: Cells) -> Graph:
     """Return the graph of cells that touch, by a side or a corner."""
     corners, sides = cells.corners, cells.sides
@@ -58,9 +49,8 @@ def graph_of(cells: Cells) -> Graph:
     box, half_extent = cells.layout.box, np.array(cells.region.half_extent_square)
     # A neighbour that is at least as large is met from any box just outside a side or a corner; a smaller one meets
     # this cell from its own.
-    probes = [(across, up) for across in (-1, 0, 1) for up in (-1, 0, 1) if (across, up) != (0, 0)]
     found = []
-    for across, up in probes:
+    for across, up in [(-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1)]:
         column = corners[:, 0] + np.where(across > 0, sides, across)
         row = corners[:, 1] + np.where(up > 0, sides, up)
         inside = np.flatnonzero((column >= 0) & (column < columns) & (row >= 0) & (row < rows))
@@ -81,44 +71,33 @@ def graph_of(cells: Cells) -> Graph:
 
 STEP_BITS = 10
 """An entry of a `Reach` is a cell's number in the upper bits, and how far away it is in these lower ones."""
-_STEP_MASK = (1 << STEP_BITS) - 1
+STEP_MASK = (1 << STEP_BITS) - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Reach:
-    """For each cell, the cells that are fewer than ``most`` steps away, the nearest first.
-
-    Attributes
-    ----------
-    most : int
-        In parts of a step.
-    starts : ndarray of shape (n + 1,)
-        The cells in reach of cell c are at ``starts[c]`` to ``starts[c + 1]`` of the entries.
-    entries : ndarray of uint32
-        Which they are, and how far away in parts of a step, in one number: there may be a hundred million.
-    """
+class Reach(NamedTuple):
+    """For each cell, the cells that are fewer than ``most`` parts of a step away, the nearest first."""
 
     most: int
     starts: IntArray
+    """The cells in reach of cell c are at ``starts[c]`` to ``starts[c + 1]`` of the entries."""
     entries: npt.NDArray[np.uint32]
+    """Which they are, and how far away in parts of a step, in one number: there may be a hundred million."""
 
     def of(self, cell: int) -> tuple[IntArray, IntArray]:
         """Return the cells in reach of one, and how far away they are in parts of a step."""
         entries = self.entries[self.starts[cell] : self.starts[cell + 1]].astype(np.int64)
-        return entries >> STEP_BITS, entries & _STEP_MASK
+        return entries >> STEP_BITS, entries & STEP_MASK
 
 
 _SOURCES_AT_ONCE = 2048
 
 
-@lru_cache(maxsize=4)
+@kept_by_cells
 def reach_of(cells: Cells, most: int) -> Reach:
     """Return who is in reach of whom, by a bounded search from every cell."""
     graph = graph_of(cells)
     parts = in_threads(
-        lambda start: _search(
-            graph.starts, graph.neighbours, graph.lengths, most, start, min(start + _SOURCES_AT_ONCE, len(cells))
-        ),
+        lambda start: _search(graph, most, start, min(start + _SOURCES_AT_ONCE, len(cells))),
         range(0, len(cells), _SOURCES_AT_ONCE),
     )
     starts = np.concatenate([[0], np.cumsum(np.concatenate([part[0] for part in parts]))])
@@ -139,13 +118,10 @@ def in_threads(work: Callable[[int], Any], items: range) -> list[Any]:
 
 
 @kernel
-def _search(
-    starts: IntArray, neighbours: ShortIntArray, lengths: ShortIntArray, most: int, first: int, last: int
-) -> tuple[IntArray, npt.NDArray[np.uint32]]:
+def _search(graph: Graph, most: int, first: int, last: int) -> tuple[IntArray, npt.NDArray[np.uint32]]:
     """Dijkstra's algorithm from each of some cells, with one list of cells for every distance, as these are whole."""
-    far = most
-    distance = np.full(len(starts) - 1, far, dtype=np.int32)
-    head = np.full(far, -1, dtype=np.int64)
+    distance = np.full(len(graph.starts) - 1, most, dtype=np.int32)
+    head = np.full(most, -1, dtype=np.int64)
     queued, following = np.empty(4096, dtype=np.int32), np.empty(4096, dtype=np.int64)
     counts = np.empty(last - first, dtype=np.int64)
     found = np.empty(65536, dtype=np.uint32)
@@ -153,7 +129,7 @@ def _search(
     for source in range(first, last):
         before, size = total, 1
         distance[source], queued[0], following[0], head[0] = 0, source, -1, 0
-        for now in range(far):
+        for now in range(most):
             while head[now] >= 0:
                 entry = head[now]
                 head[now] = following[entry]
@@ -164,8 +140,8 @@ def _search(
                     found = np.append(found, np.empty_like(found))
                 found[total] = (cell << STEP_BITS) | now
                 total += 1
-                for edge in range(starts[cell], starts[cell + 1]):
-                    beyond, other = now + lengths[edge], neighbours[edge]
+                for edge in range(graph.starts[cell], graph.starts[cell + 1]):
+                    beyond, other = now + graph.lengths[edge], graph.neighbours[edge]
                     if beyond < distance[other]:
                         distance[other] = beyond
                         if size == len(queued):
@@ -174,7 +150,7 @@ def _search(
                         queued[size], following[size], head[beyond] = other, head[beyond], size
                         size += 1
         for place in range(before, total):
-            distance[found[place] >> STEP_BITS] = far
+            distance[found[place] >> STEP_BITS] = most
         counts[source - first] = total - before
     return counts, found[:total]
 

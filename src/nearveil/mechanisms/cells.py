@@ -9,18 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import read_text, replacing
-from nearveil.kernels import inlined_kernel, kernel
-from nearveil.mechanisms.morton import deinterleave
+from nearveil.mechanisms.srr import deinterleave, interleave
 from nearveil.privacy.guarantee import SEEDED_CELLS_NOTE, Basis, Guarantee, Notion, check_count, check_positive
 from nearveil.randomness import EXPONENTIAL_REACH
 from nearveil.region import Region
@@ -30,7 +30,7 @@ FORMAT = "nearveil-cells"
 FORMAT_VERSION = 1
 
 MOST_CELLS = 250_000
-_MOST_BOXES = 1 << 24
+MOST_BOXES = 1 << 24
 _MOST_LEVELS = 12
 
 PRIVTREE_RATIO = 7 / 3
@@ -49,21 +49,15 @@ SOURCE_NAMES: dict[CellSource, str] = {
     "privtree": "a private quadtree (PrivTree)",
 }
 
-_NO_CELLS = "this is not a file of cells, or it is damaged; make it again"
+_NO_CELLS = "this is not a file of cells that this Nearveil reads, or it is damaged; make it again"
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """How a region is cut into boxes, before it is known where people are.
 
-    Attributes
-    ----------
-    region : Region
-        What is cut.
-    columns, rows : int
-        How many largest boxes there are, from west to east and from south to north.
-    levels : int
-        How often a largest box may be halved both ways.
+    There are ``columns`` x ``rows`` largest boxes, from west to east and from south to north, and each may be halved
+    both ways ``levels`` times.
     """
 
     region: Region
@@ -73,8 +67,8 @@ class Layout:
 
     def __post_init__(self) -> None:
         possible = min(self.columns, self.rows) >= 1 and 0 <= self.levels <= _MOST_LEVELS
-        if not possible or self.columns * self.rows << 2 * self.levels > _MOST_BOXES:
-            raise UsageError(f"cells need at least one box, and at most {_MOST_BOXES:,} of the smallest boxes")
+        if not possible or self.columns * self.rows << 2 * self.levels > MOST_BOXES:
+            raise UsageError(f"cells need at least one box, and at most {MOST_BOXES:,} of the smallest boxes")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -94,58 +88,31 @@ class Layout:
         return 2 * np.array(self.region.half_extent_m) / (columns, rows)
 
 
-def layout_for(region: Region, *, least_cell_m: float, largest_cell_m: float) -> Layout:
-    """Return the layout whose largest boxes are at most, and whose smallest are at least, so many metres wide."""
-    check_positive(least_cell_m, "the least side of a cell")
-    check_positive(largest_cell_m, "the largest side of a cell")
-    if least_cell_m > largest_cell_m:
-        raise UsageError("the least side of a cell must not be greater than the largest")
-    width_m, height_m = (2 * half for half in region.half_extent_m)
-    columns, rows = math.ceil(width_m / largest_cell_m), math.ceil(height_m / largest_cell_m)
-    if columns * rows > MOST_CELLS:
-        raise UsageError(f"the region has more than {MOST_CELLS:,} cells of the largest size; allow larger cells")
-    levels = int(math.log2(max(1.0, min(width_m / columns, height_m / rows) / least_cell_m)))
-    if columns * rows << 2 * levels < 2:
-        raise UsageError(
-            "the region would be one cell, in which nothing is left of where people are; allow smaller cells"
-        )
-    while columns * rows << 2 * levels > _MOST_BOXES:
-        levels -= 1
-    return Layout(region, columns, rows, min(levels, _MOST_LEVELS))
-
-
-LEAST_REACH, LARGEST_REACH = 3, 24
-LEAST_WEIGHT, LARGEST_WEIGHT = 8, 32767
+REACHES = 3, 24
+WEIGHTS = 8, 32767
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The numbers of a channel between cells (`nearveil.mechanisms.step_channel`), as they were found.
-
-    Attributes
-    ----------
-    rate : float
-        a: how fast probabilities fall with the number of steps.
-    farthest : int
-        M: beyond so many steps all cells are alike.
-    weights : tuple of int
-        w(z) of each cell.
-    """
+    """The numbers of a channel between cells (`nearveil.mechanisms.step_channel`), as they were found."""
 
     rate: float
+    """a: how fast probabilities fall with the number of steps."""
     farthest: int
+    """M: beyond so many steps all cells are alike."""
     weights: tuple[int, ...]
+    """w(z) of each cell."""
 
     def __post_init__(self) -> None:
         check_positive(self.rate, "rate")
-        check_count(self.farthest, "farthest", least=LEAST_REACH, most=LARGEST_REACH)
+        check_count(self.farthest, "farthest", least=REACHES[0], most=REACHES[1])
         whole = bool(self.weights) and all(isinstance(weight, int) for weight in self.weights)
-        if not whole or min(self.weights) < LEAST_WEIGHT or max(self.weights) > LARGEST_WEIGHT:
-            raise UsageError(f"weights of cells are whole numbers from {LEAST_WEIGHT} to {LARGEST_WEIGHT:,}")
+        if not whole or min(self.weights) < WEIGHTS[0] or max(self.weights) > WEIGHTS[1]:
+            raise UsageError(f"weights of cells are whole numbers from {WEIGHTS[0]} to {WEIGHTS[1]:,}")
 
     def to_document(self) -> dict[str, Any]:
         """Return it as plain values for JSON."""
-        return {"rate": self.rate, "farthest": self.farthest, "weights": list(self.weights)}
+        return {**asdict(self), "weights": list(self.weights)}
 
     @classmethod
     def from_document(cls, document: Any) -> Self:
@@ -153,42 +120,31 @@ class Calibration:
         return cls(**{**document, "weights": tuple(document["weights"])})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Cells:
     """A partition of a region into cells, and about how many people each of them held. Nothing in it is private.
 
-    Attributes
-    ----------
-    layout : Layout
-        The region and its boxes.
-    depths : ndarray
-        For each cell, how often a largest box was halved to make it. The order of the cells (largest boxes row by row,
-        and in each the quarters south-west, south-east, north-west, north-east) makes this the whole partition.
-    people : ndarray
-        About how many people were in each cell when it was made, from public data or with noise.
-    people_per_cell : float
-        How many people a cell was to hold at most.
-    source : {"public", "published", "privtree"}
-        Where the cells are from.
-    fit_epsilon : float
-        What the cells cost each person in the data: 0 but for ``privtree``.
-    seeded : bool
-        Whether their noise came from a seed, which undoes its protection for anyone who knows the seed.
-    unit : {"person", "row"}
-        Whose data the cost counts: a row's, where a person may have had several.
-    calibration : Calibration, optional
-        The channel that hides among ``hide_among`` people, found before: it takes seconds to find where cells are many.
+    The order of the cells (largest boxes row by row, and in each the quarters south-west, south-east, north-west,
+    north-east) makes their depths the whole partition.
     """
 
     layout: Layout
     depths: npt.NDArray[np.int8]
+    """For each cell, how often a largest box was halved to make it."""
     people: FloatArray
+    """About how many people were in each cell when it was made, from public data or with noise."""
     people_per_cell: float
+    """How many people a cell was to hold at most."""
     source: CellSource
     fit_epsilon: float = 0.0
+    """What the cells cost each person in the data: 0 but for ``privtree``."""
     seeded: bool = False
+    """Whether their noise came from a seed, which undoes its protection for anyone who knows the seed."""
     unit: Literal["person", "row"] = "person"
+    """Whose data the cost counts: a row's, where a person may have had several."""
     calibration: Calibration | None = None
+    """The channel that hides among ``hide_among`` people, found before: that takes seconds where cells are many."""
+    _kept: dict[str, tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         levels = self.layout.levels
@@ -204,9 +160,9 @@ class Cells:
             )
         if self.depths.min() < 0 or self.depths.max() > levels:
             raise UsageError("a cell is larger or smaller than the layout allows")
-        starts, sizes = self._starts, self._sizes
+        sizes = self._sizes
         whole = self.layout.columns * self.layout.rows << 2 * levels
-        if starts[-1] + sizes[-1] != whole or (starts % sizes).any():
+        if sizes.sum() != whole or (self._starts % sizes).any():
             raise UsageError("the cells do not cover the region, each place once")
         if not (np.isfinite(self.people.sum()) and (self.people >= 0).all() and 0 < self.people_per_cell < math.inf):
             raise UsageError("numbers of people in cells must be 0 or more, and finite")
@@ -220,6 +176,10 @@ class Cells:
     def __len__(self) -> int:
         return len(self.depths)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What is worked out from cells is large, and does not travel along.
+        return {field.name: {} if field.name == "_kept" else getattr(self, field.name) for field in fields(self)}
+
     @property
     def region(self) -> Region:
         """The region that is cut into cells."""
@@ -230,10 +190,10 @@ class Cells:
         """How many smallest boxes each cell is made of."""
         return np.left_shift(np.int64(1), 2 * (self.layout.levels - self.depths.astype(np.int64)))
 
-    @property
-    def _starts(self) -> IntArray:
+    @cached_property
+    def _starts(self) -> ShortIntArray:
         """The number of the first smallest box of each cell, in the order of the cells."""
-        return np.cumsum(self._sizes) - self._sizes
+        return (np.cumsum(self._sizes) - self._sizes).astype(np.int32)
 
     @property
     def sides(self) -> IntArray:
@@ -243,7 +203,7 @@ class Cells:
     @property
     def corners(self) -> IntArray:
         """Column and row of the south-western smallest box of each cell, shape (n, 2)."""
-        levels, starts = self.layout.levels, self._starts
+        levels, starts = self.layout.levels, self._starts.astype(np.int64)
         largest, within = starts >> 2 * levels, starts & ((1 << 2 * levels) - 1)
         column, row = deinterleave(within)
         column += (largest % self.layout.columns) << levels
@@ -284,9 +244,19 @@ class Cells:
         return hashlib.sha256(header.encode() + self.depths.astype(np.int8).tobytes()).hexdigest()
 
     def find(self, x: FloatArray) -> ShortIntArray:
-        """Return the number of the cell of each place of the square, shape (n, 2)."""
-        place, find = np.ascontiguousarray(x, dtype=np.float64), finder(self)
-        found: ShortIntArray = _find(place, find.half_extent, find.grid, find.starts, find.first)
+        """Return the cell of each place of the square, shape (n, 2); those beyond the region count as on its edge."""
+        layout, half_extent = self.layout, self.region.half_extent_square
+        rows, columns = layout.shape
+        column, row = (
+            np.clip((x[:, axis] / half_extent[axis] + 1) * (most / 2), 0, most - 1).astype(np.int32)
+            for axis, most in enumerate((columns, rows))
+        )
+        largest = (row >> layout.levels) * layout.columns + (column >> layout.levels)
+        mask = (1 << layout.levels) - 1
+        box = (largest << 2 * layout.levels) | interleave(column & mask, row & mask)
+        # The cell is the last that starts at this box or before. A search in order stays in a processor's cache.
+        order, found = np.argsort(box), np.empty(len(box), dtype=np.int32)
+        found[order] = np.searchsorted(self._starts, box[order], side="right") - 1
         return found
 
     @property
@@ -317,57 +287,52 @@ class Cells:
     def guarantee(self, delta: float = 0.0) -> Guarantee:
         """Return what holds for the cells themselves, once they are published; no delta makes it any less."""
         del delta
-        promise = (
-            _free_guarantee(self.source)
-            if self.is_free
-            else private_cells_guarantee(self.fit_epsilon, self.layout.levels, seeded=self.seeded)
-        )
+        if self.is_free:
+            promise = Guarantee(
+                title="The cells",
+                notion=Notion.CENTRAL,
+                epsilon=0.0,
+                unit="per person",
+                delta=0.0,
+                neighbours="the data that the cells are made from, with and without one row",
+                promise=f"the cells were made from {SOURCE_NAMES[self.source]}, and cost nobody anything more",
+                basis=Basis.THEOREM,
+                because="what looks at public or published data alone adds nothing to what that has cost",
+            )
+        else:
+            promise = private_cells_guarantee(self.fit_epsilon, self.layout.levels, seeded=self.seeded)
         return promise if self.unit == "person" else promise.counted_per_row()
 
     # -- one file --------------------------------------------------------------------------------------------
 
     def to_document(self) -> dict[str, Any]:
         """Return the cells as plain values for JSON, without a calibration."""
-        region = self.region
         return {
             "format": FORMAT,
             "version": FORMAT_VERSION,
-            "region": {
-                "south": region.south,
-                "west": region.west,
-                "north": region.north,
-                "east": region.east,
-                "scaling": region.scaling,
-                "name": region.name,
-            },
+            "region": asdict(self.region),
             "columns": self.layout.columns,
             "rows": self.layout.rows,
             "levels": self.layout.levels,
             "depths": self.depths.tolist(),
             "people": self.people.tolist(),
-            "people_per_cell": self.people_per_cell,
-            "source": self.source,
-            "fit_epsilon": self.fit_epsilon,
-            "unit": self.unit,
-            "seeded": self.seeded,
+            **{name: getattr(self, name) for name in ("people_per_cell", "source", "fit_epsilon", "unit", "seeded")},
         }
-
-    def _file_document(self) -> dict[str, Any]:
-        document = self.to_document()
-        return document if self.calibration is None else {**document, "calibration": self.calibration.to_document()}
 
     def to_json(self) -> str:
         """Write the cells as one GeoJSON document, which maps show and `cells_from_json` reads back."""
-        outlines = self.outlines()
         features = [
             {
                 "type": "Feature",
                 "properties": {"people": float(f"{people:.3g}"), "side_m": round(side_m, 1)},
                 "geometry": {"type": "Polygon", "coordinates": [outline[:, ::-1].round(7).tolist()]},
             }
-            for people, side_m, outline in zip(self.people, self.sides_m, outlines, strict=True)
+            for people, side_m, outline in zip(self.people, self.sides_m, self.outlines(), strict=True)
         ]
-        return json.dumps({"type": "FeatureCollection", "nearveil": self._file_document(), "features": features})
+        document = self.to_document()
+        if self.calibration is not None:
+            document["calibration"] = self.calibration.to_document()
+        return json.dumps({"type": "FeatureCollection", "nearveil": document, "features": features})
 
     def outlines(self) -> FloatArray:
         """Corners of each cell in degrees, closed and counter-clockwise, shape (n, 5, 2)."""
@@ -377,39 +342,11 @@ class Cells:
         return places
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write a file that maps show and `load_cells` reads back: GeoJSON (.json, .geojson) or GeoParquet (.parquet).
-
-        Parameters
-        ----------
-        path : path
-            The extension decides the format.
-        force : bool
-            Replace the file if it exists.
-        """
+        """Write a GeoJSON file that maps show and `load_cells` reads back; ``force`` replaces one that is there."""
         target = Path(path)
         check_cells_file(target)
         with replacing(target, force=force) as partial:
-            if target.suffix.lower() in _JSON_SUFFIXES:
-                partial.write_text(self.to_json(), encoding="utf-8")
-            else:
-                self._save_parquet(partial)
-
-    def _save_parquet(self, path: Path) -> None:
-        import pyarrow as pa  # noqa: PLC0415 - slow to load
-        import pyarrow.parquet as pq  # noqa: PLC0415
-
-        from nearveil.io.columns import wkb_from_boxes  # noqa: PLC0415
-        from nearveil.io.parquet_file import geo_metadata_of  # noqa: PLC0415
-
-        table = pa.table(
-            {"people": self.people, "side_m": self.sides_m.round(1), "geometry": wkb_from_boxes(self.outlines())}
-        )
-        metadata = {"geo": geo_metadata_of("geometry", "Polygon"), "nearveil": json.dumps(self._file_document())}
-        pq.write_table(table.replace_schema_metadata(metadata), path)
-
-
-_JSON_SUFFIXES = (".json", ".geojson")
-_PARQUET_SUFFIXES = (".parquet", ".geoparquet")
+            partial.write_text(self.to_json(), encoding="utf-8")
 
 
 def private_cells_guarantee(fit_epsilon: float, levels: int, *, seeded: bool = False) -> Guarantee:
@@ -438,44 +375,16 @@ def private_cells_guarantee(fit_epsilon: float, levels: int, *, seeded: bool = F
     )
 
 
-def _free_guarantee(source: CellSource) -> Guarantee:
-    return Guarantee(
-        title="The cells",
-        notion=Notion.CENTRAL,
-        epsilon=0.0,
-        unit="per person",
-        delta=0.0,
-        neighbours="the data that the cells are made from, with and without one row",
-        promise=f"the cells were made from {SOURCE_NAMES[source]}, and cost nobody anything more",
-        basis=Basis.THEOREM,
-        because="what looks at public or published data alone adds nothing to what that has cost",
-    )
-
-
 def check_cells_file(path: Path) -> None:
-    """Refuse a name that says neither GeoJSON nor GeoParquet."""
-    if path.suffix.lower() not in _JSON_SUFFIXES + _PARQUET_SUFFIXES:
-        raise UsageError(
-            "a file of cells is GeoJSON or GeoParquet; give it the extension .geojson, .json, .parquet or .geoparquet"
-        )
+    """Refuse a name that does not say GeoJSON."""
+    if path.suffix.lower() not in (".json", ".geojson"):
+        raise UsageError("a file of cells is GeoJSON; give it the extension .geojson or .json")
 
 
 def load_cells(path: str | Path) -> Cells:
     """Read cells that `Cells.save` wrote."""
-    source = Path(path)
-    check_cells_file(source)
-    if source.suffix.lower() in _JSON_SUFFIXES:
-        return cells_from_json(read_text(source, "cells"))
-    import pyarrow as pa  # noqa: PLC0415 - slow to load
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    try:
-        document = (pq.read_schema(source).metadata or {}).get(b"nearveil", b"")
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno:
-            raise DataError(f"the cells file {source} cannot be read: {error.strerror}") from None
-        raise DataError(_NO_CELLS) from None
-    return cells_from_json(document.decode("utf-8", errors="replace"))
+    check_cells_file(Path(path))
+    return cells_from_json(read_text(Path(path), "cells"))
 
 
 def cells_from_json(text: str) -> Cells:
@@ -492,121 +401,41 @@ def cells_from_json(text: str) -> Cells:
 def cells_from_document(document: Any) -> Cells:
     """Read what `Cells.to_document` gave."""
     try:
-        if document["format"] != FORMAT:
-            raise KeyError("format")
-        version = document["version"]
-        if version == FORMAT_VERSION:
-            return _from_document(document)
+        known = (document["format"], document["version"]) == (FORMAT, FORMAT_VERSION)
+        if not known or document["source"] not in SOURCE_NAMES or document["unit"] not in ("person", "row"):
+            raise ValueError("format")
+        sizes = (int(document[name]) for name in ("columns", "rows", "levels"))
+        return Cells(
+            layout=Layout(Region(**document["region"]), *sizes),
+            depths=np.array(document["depths"], dtype=np.int8),
+            people=np.array(document["people"], dtype=np.float64),
+            people_per_cell=float(document["people_per_cell"]),
+            source=document["source"],
+            fit_epsilon=float(document["fit_epsilon"]),
+            seeded=bool(document["seeded"]),
+            unit=document["unit"],
+            calibration=Calibration.from_document(document["calibration"]) if "calibration" in document else None,
+        )
     except UsageError as error:
         raise DataError(f"the file of cells is damaged: {error}; make it again") from None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise DataError(_NO_CELLS) from None
-    raise DataError(f"the file of cells has format version {version}, this Nearveil reads {FORMAT_VERSION}; fit again")
 
 
-def _from_document(document: dict[str, Any]) -> Cells:
-    if document["source"] not in SOURCE_NAMES or document["unit"] not in ("person", "row"):
-        raise ValueError("source")
-    layout = Layout(
-        Region(**document["region"]), int(document["columns"]), int(document["rows"]), int(document["levels"])
-    )
-    return Cells(
-        layout=layout,
-        depths=np.array(document["depths"], dtype=np.int8),
-        people=np.array(document["people"], dtype=np.float64),
-        people_per_cell=float(document["people_per_cell"]),
-        source=document["source"],
-        fit_epsilon=float(document["fit_epsilon"]),
-        seeded=bool(document["seeded"]),
-        unit=document["unit"],
-        calibration=Calibration.from_document(document["calibration"]) if "calibration" in document else None,
-    )
+# What is worked out from cells is kept on them.
 
 
-# Which cell a place is in: the smallest box around it, numbered as the cells are ordered, by bisection among the few
-# cells of a block of such boxes.
+_Made = TypeVar("_Made", bound=Callable[..., Any])
 
 
-_MOST_BLOCKS = 1 << 17
+def kept_by_cells(make: _Made) -> _Made:
+    """Keep the last result of a function on the cells that it is given first: it lives as long as these."""
 
+    @wraps(make)
+    def kept(cells: Cells, *given: Any) -> Any:
+        last = cells._kept.get(make.__name__)
+        if last is None or last[0] != given:
+            last = cells._kept[make.__name__] = given, make(cells, *given)
+        return last[1]
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Finder:
-    """What compiled code needs to find cells.
-
-    Attributes
-    ----------
-    half_extent : ndarray
-        Half width and half height of the region in the square.
-    grid : ndarray
-        Columns and rows of largest boxes, levels, and how many bits of a box's number are not its block's.
-    starts : ndarray
-        Number of the first smallest box of each cell.
-    first : ndarray
-        For each block of smallest boxes, the cell that it begins in; and at the end, the last cell.
-    """
-
-    half_extent: FloatArray
-    grid: IntArray
-    starts: ShortIntArray
-    first: ShortIntArray
-
-
-@lru_cache(maxsize=8)
-def finder(cells: Cells) -> Finder:
-    """Return the tables by which compiled code finds cells."""
-    layout, starts = cells.layout, cells._starts
-    boxes = layout.columns * layout.rows << 2 * layout.levels
-    bits = 0
-    # A small table is found in a processor's cache.
-    while boxes >> bits > _MOST_BLOCKS:
-        bits += 1
-    blocks = np.arange((boxes - 1 >> bits) + 1) << bits
-    first = np.append(np.searchsorted(starts, blocks, side="right") - 1, len(starts) - 1)
-    return Finder(
-        np.array(layout.region.half_extent_square),
-        np.array([layout.columns, layout.rows, layout.levels, bits]),
-        starts.astype(np.int32),
-        first.astype(np.int32),
-    )
-
-
-@inlined_kernel
-def _spread_bits(number: int) -> int:
-    number = (number | (number << 8)) & 0x00FF00FF
-    number = (number | (number << 4)) & 0x0F0F0F0F
-    number = (number | (number << 2)) & 0x33333333
-    return (number | (number << 1)) & 0x55555555
-
-
-@kernel
-def find_cell(
-    x: float, y: float, half_extent: FloatArray, grid: IntArray, starts: ShortIntArray, first: ShortIntArray
-) -> int:
-    """The number of the cell of a place; places beyond the region count as on its edge."""
-    levels = grid[2]
-    across, up = grid[0] << levels, grid[1] << levels
-    column = min(max(int((x / half_extent[0] + 1.0) * 0.5 * across), 0), across - 1)
-    row = min(max(int((y / half_extent[1] + 1.0) * 0.5 * up), 0), up - 1)
-    mask = (1 << levels) - 1
-    largest = (row >> levels) * grid[0] + (column >> levels)
-    box = (largest << 2 * levels) | _spread_bits(column & mask) | (_spread_bits(row & mask) << 1)
-    block = box >> grid[3]
-    low, high = first[block], first[block + 1]
-    while low < high:
-        middle = (low + high + 1) >> 1
-        if starts[middle] <= box:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-@kernel
-def _find(
-    x: FloatArray, half_extent: FloatArray, grid: IntArray, starts: ShortIntArray, first: ShortIntArray
-) -> ShortIntArray:
-    found = np.empty(len(x), dtype=np.int32)
-    for i in range(len(x)):
-        found[i] = find_cell(x[i, 0], x[i, 1], half_extent, grid, starts, first)
-    return found
+    return cast(_Made, kept)

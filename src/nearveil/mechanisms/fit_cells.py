@@ -5,28 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.io.density import Density, Rings, rings_in
+from nearveil.io.density import Density, polygons_in
 from nearveil.kernels import kernel
 from nearveil.mechanisms.base import FitRefusedError
 from nearveil.mechanisms.cells import (
     CELLS_TO_HIDE_AMONG,
     COUNTING_SHARE,
+    MOST_BOXES,
     MOST_CELLS,
     PRIVTREE_RATIO,
     Cells,
     CellSource,
     Layout,
-    layout_for,
     private_cells_guarantee,
 )
-from nearveil.mechanisms.fit_pic import FIXED_POINT, Question, Watch, as_answers, fixed_point_laplace
-from nearveil.mechanisms.morton import interleave
+from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers, Watch, as_answers, fixed_point_laplace
 from nearveil.mechanisms.planar_laplace import check_noise_m
-from nearveil.privacy.guarantee import check_count, check_epsilon
+from nearveil.mechanisms.srr import deinterleave
+from nearveil.privacy.guarantee import check_count, check_epsilon, check_positive
 from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray, IntArray
@@ -35,6 +36,12 @@ LEAST_CELL_M = 50.0
 LARGEST_CELL_M = 4000.0
 
 MOST_HIDE_AMONG = 10**9
+_POINTS_PER_SIDE = 32
+
+_ONE_PLACE = (
+    "all rows hold the same location, so there is nothing to learn cells from; check the coordinate columns, or make "
+    "the cells from public data"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +51,7 @@ class CellPlan:
     Parameters
     ----------
     hide_among : int
-        Among how many people everybody is to be hidden; a cell holds about a tenth of them.
+        N: among how many people to hide, as of `HideAmong`; a cell holds about a tenth of them.
     least_cell_m, largest_cell_m : float
         Sides of the smallest and the largest cells, in metres: no cell is smaller or larger, however dense or sparse
         people are.
@@ -56,6 +63,10 @@ class CellPlan:
 
     def __post_init__(self) -> None:
         check_hide_among(self.hide_among)
+        check_positive(self.least_cell_m, "the least side of a cell")
+        check_positive(self.largest_cell_m, "the largest side of a cell")
+        if self.least_cell_m > self.largest_cell_m:
+            raise UsageError("the least side of a cell must not be greater than the largest")
 
     @property
     def people_per_cell(self) -> float:
@@ -63,8 +74,19 @@ class CellPlan:
         return self.hide_among / CELLS_TO_HIDE_AMONG
 
     def layout(self, region: Region) -> Layout:
-        """Return how the region is cut into boxes."""
-        return layout_for(region, least_cell_m=self.least_cell_m, largest_cell_m=self.largest_cell_m)
+        """Return how the region is cut into boxes, none of them larger or smaller than asked for."""
+        width_m, height_m = (2 * half for half in region.half_extent_m)
+        columns, rows = math.ceil(width_m / self.largest_cell_m), math.ceil(height_m / self.largest_cell_m)
+        if columns * rows > MOST_CELLS:
+            raise UsageError(f"the region has more than {MOST_CELLS:,} cells of the largest size; allow larger cells")
+        levels = int(math.log2(max(1.0, min(width_m / columns, height_m / rows) / self.least_cell_m)))
+        if columns * rows << 2 * levels < 2:
+            raise UsageError(
+                "the region would be one cell, in which nothing is left of where people are; allow smaller cells"
+            )
+        while columns * rows << 2 * levels > MOST_BOXES:
+            levels -= 1
+        return Layout(region, columns, rows, levels)
 
 
 def check_hide_among(hide_among: int) -> int:
@@ -81,16 +103,7 @@ def cells_from_density(
 ) -> Cells:
     """Make cells from public data: points, or a grid or polygons with counts. That costs nobody anything.
 
-    Parameters
-    ----------
-    density : Density
-        Where people in general are, such as a census.
-    region : Region
-        The public region. What lies outside it does not count.
-    plan : CellPlan, optional
-        How cells are to be made.
-    population : int, optional
-        A public number of people, which the counts are scaled to; without it, people of the density are counted.
+    What lies outside the region does not count. Counts are scaled to a public ``population``, where one is given.
     """
     plan = plan or CellPlan()
     layout = plan.layout(region)
@@ -103,42 +116,21 @@ def cells_from_density(
     return _by_counts(layout, counts, plan, "public")
 
 
-def cells_from_points(
-    points: object, region: Region, plan: CellPlan | None = None, *, population: int | None = None
-) -> Cells:
-    """Make cells from public places, one row each: latitude, longitude.
-
-    Examples
-    --------
-    >>> from nearveil.io.synthetic import synthetic_city
-    >>> from nearveil.region import named_region
-    >>> region = named_region("san-francisco")
-    >>> cells = cells_from_points(synthetic_city(5_000, region, rng=1), region, CellPlan(hide_among=100))
-    >>> cells.source, cells.fit_epsilon
-    ('public', 0.0)
-    """
-    return cells_from_density(Density.of_points(region.check(points)), region, plan, population=population)
+def cells_from_points(points: object, region: Region, plan: CellPlan | None = None) -> Cells:
+    """Make cells from public places, one row each: latitude, longitude."""
+    return cells_from_density(Density.of_points(region.check(points)), region, plan)
 
 
 def cells_from_published(points: object, region: Region, noise_m: float, plan: CellPlan | None = None) -> Cells:
     """Make cells from places that were published before with planar Laplace noise. That costs nobody anything more.
 
-    The density of true places is estimated from the noisy ones by the known noise (Richardson and Lucy's iteration).
-
-    Parameters
-    ----------
-    points : array-like of shape (n, 2)
-        Published places: latitude, longitude.
-    region : Region
-        The public region.
-    noise_m : float
-        The mean length of the noise that they were published with, in metres.
-    plan : CellPlan, optional
-        How cells are to be made.
+    Its mean length is ``noise_m``. The density of true places is estimated from the noisy ones (Richardson and Lucy's
+    iteration).
     """
     check_noise_m(noise_m)
     places = region.check(points)
-    _refuse_one_place(bool((places == places[0]).all()))
+    if (places == places[0]).all():
+        raise DataError(_ONE_PLACE)
     plan = plan or CellPlan()
     layout = plan.layout(region)
     return _by_counts(layout, _without_noise(places, layout, noise_m), plan, "published")
@@ -146,103 +138,88 @@ def cells_from_published(points: object, region: Region, noise_m: float, plan: C
 
 def _by_counts(layout: Layout, counts: FloatArray, plan: CellPlan, source: CellSource) -> Cells:
     """Halve boxes both ways as long as they hold more people than a cell is to hold."""
-    pyramid = _pyramid(counts, layout)
-    most = plan.people_per_cell
-    depths, columns, rows = _grown(layout, lambda depth, column, row: pyramid[depth][row, column] > most)
-    people = np.array([pyramid[depth][row, column] for depth, column, row in zip(depths, columns, rows, strict=True)])
+    pyramid, most = _pyramid(counts, layout), plan.people_per_cell
+    depths, boxes = _grown(layout, lambda depth, boxes: pyramid[depth][boxes] > most)
+    people = np.array([pyramid[depth][box] for depth, box in zip(depths, boxes, strict=True)])
     return Cells(layout=layout, depths=depths.astype(np.int8), people=people, people_per_cell=most, source=source)
 
 
 def _pyramid(counts: FloatArray | IntArray, layout: Layout) -> list[FloatArray]:
-    """Return the counts in the boxes of each depth, the largest first."""
-    found: list[FloatArray] = [counts.reshape(layout.shape).astype(np.float64)]
+    """Return the counts in the boxes of each depth, the largest first, boxes in the order of cells."""
+    side = 1 << layout.levels
+    column, row = deinterleave(np.arange(side**2))
+    largest = counts.reshape(layout.rows, side, layout.columns, side).swapaxes(1, 2)
+    found: list[FloatArray] = [largest[:, :, row, column].ravel().astype(np.float64)]
     for _ in range(layout.levels):
-        pairs = found[-1][::2] + found[-1][1::2]
-        found.append(pairs[:, ::2] + pairs[:, 1::2])
+        found.append(found[-1].reshape(-1, 4).sum(axis=1))
     return found[::-1]
 
 
-_QUARTERS = ((0, 0), (1, 0), (0, 1), (1, 1))
-
-
-def _grown(
-    layout: Layout, is_split: Callable[[int, IntArray, IntArray], BoolArray]
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Grow a quadtree from the largest boxes; return depth, column and row of its leaves, in the order of cells."""
-    rows, columns = (grid.ravel() for grid in np.divmod(np.arange(layout.columns * layout.rows), layout.columns))
-    leaves = []
+def _grown(layout: Layout, is_split: Callable[[int, IntArray], BoolArray]) -> tuple[IntArray, IntArray]:
+    """Grow a quadtree from the largest boxes; return depth and number of its leaves, in the order of cells."""
+    boxes = np.arange(layout.columns * layout.rows)
+    leaves: list[tuple[IntArray, IntArray]] = []
     for depth in range(layout.levels + 1):
-        splits = is_split(depth, columns, rows) if depth < layout.levels else np.zeros(len(columns), dtype=bool)
-        leaves.append((np.full((~splits).sum(), depth), columns[~splits], rows[~splits]))
-        if sum(len(leaf[0]) for leaf in leaves) + 4 * splits.sum() > MOST_CELLS:
+        splits = is_split(depth, boxes) if depth < layout.levels else np.zeros(len(boxes), dtype=bool)
+        leaves.append((np.full((~splits).sum(), depth), boxes[~splits]))
+        if sum(len(leaf) for leaf, _ in leaves) + 4 * splits.sum() > MOST_CELLS:
             raise UsageError(
                 f"there would be more than {MOST_CELLS:,} cells; hide among more people, or ask for larger cells"
             )
-        columns = np.concatenate([2 * columns[splits] + across for across, _ in _QUARTERS])
-        rows = np.concatenate([2 * rows[splits] + up for _, up in _QUARTERS])
-    depths, columns, rows = (np.concatenate(part) for part in zip(*leaves, strict=True))
-    # The order of cells: largest boxes row by row, and quarters within quarters.
-    left = layout.levels - depths
-    column, row, inside = columns << left, rows << left, (1 << layout.levels) - 1
-    largest = (row >> layout.levels) * layout.columns + (column >> layout.levels)
-    order = np.lexsort((interleave(column & inside, row & inside), largest))
-    return depths[order], columns[order], rows[order]
+        boxes = (4 * boxes[splits, None] + np.arange(4)).ravel()
+    depths, boxes = (np.concatenate(part) for part in zip(*leaves, strict=True))
+    order = np.argsort(boxes << 2 * (layout.levels - depths))
+    return depths[order], boxes[order]
 
 
 def _spread_counts(density: Density, layout: Layout) -> FloatArray:
     """Return how many people each smallest box holds; those of a box or polygon of the density are spread over it."""
-    if density.polygons is not None:
-        return _spread_polygons(rings_in(density.polygons, density.counts, layout.region), layout)
-    half_height, half_width = density.height_deg / 2, density.width_deg / 2
-    corners = [
-        density.points + np.column_stack([up * half_height, across * half_width]) for up, across in ((-1, -1), (1, 1))
-    ]
     region, boxes = layout.region, np.zeros(layout.shape)
+    if density.polygons is not None:
+        for polygon, people in zip(*polygons_in(density.polygons, density.counts, region), strict=True):
+            _add_polygon(polygon, people, layout, boxes)
+        return boxes
+    size = np.column_stack([density.height_deg, density.width_deg])
+    low, high = (region.to_edge(density.points + side * size / 2) for side in (-1, 1))
     # A box that reaches beyond the region counts with the share that lies inside.
-    inside = region.contains(region.to_edge(corners[0])) & _overlaps(density, region)
-    low, high = (_in_boxes(region.to_edge(corner[inside]), layout) for corner in corners)
-    full_low, full_high = corners[0][inside], corners[1][inside]
-    share = _share_inside(full_low, full_high, region)
-    _add_boxes(low, high, density.counts[inside] * share, boxes)
+    kept = (high - low + 180) % 360 - 180
+    share = np.divide(kept, size, out=np.ones_like(size), where=size > 0).clip(0.0, 1.0).prod(axis=1)
+    inside = np.where(size.any(axis=1), share > 0, region.contains(density.points))
+    low, high = (_in_boxes(corner[inside], layout) for corner in (low, high))
+    _add_boxes(low, high, (density.counts * share)[inside], boxes)
     return boxes
 
 
-def _spread_polygons(rings: Rings, layout: Layout) -> FloatArray:
-    boxes = np.zeros(layout.shape)
-    if len(rings.rows):
-        places = np.clip(_in_boxes(rings.points, layout), 0.0, layout.shape[::-1])
-        _add_polygons(places, rings.starts, rings.rows, rings.is_hole, rings.counts, boxes)
-    return boxes
+def _add_polygon(polygon: Any, people: float, layout: Layout, boxes: FloatArray) -> None:
+    """Spread people over a polygon: evenly over a fine grid of points in it, as many in each box."""
+    import shapely  # noqa: PLC0415 - an extra
 
-
-def _overlaps(density: Density, region: Region) -> BoolArray:
-    latitude, offset = (
-        density.points[:, 0] - region.centre[0],
-        (density.points[:, 1] - region.centre[1] + 180) % 360 - 180,
+    placed = shapely.transform(polygon, lambda corners: _in_boxes(corners[:, ::-1], layout))
+    shapely.prepare(placed)
+    west, south, east, north = placed.bounds
+    # A box has a whole number of points to each side, so that no box has more of them than another.
+    points = 1 << max(0, math.ceil(math.log2(_POINTS_PER_SIDE / max(east - west, north - south, 1e-6))))
+    across, up = (
+        (np.arange(math.floor(low * points), math.ceil(high * points)) + 0.5) / points
+        for low, high in ((west, east), (south, north))
     )
-    overlaps: BoolArray = (np.abs(latitude) <= (region.height_deg + density.height_deg) / 2) & (
-        np.abs(offset) <= (region.width_deg + density.width_deg) / 2
-    )
-    return overlaps
-
-
-def _share_inside(low: FloatArray, high: FloatArray, region: Region) -> FloatArray:
-    """The share of each box of degrees that lies in the region; 1 for points."""
-    kept = (region.to_edge(high) - region.to_edge(low) + 180) % 360 - 180
-    size = high - low
-    shares: FloatArray = np.divide(kept, size, out=np.ones_like(size), where=size > 0).clip(0.0, 1.0).prod(axis=1)
-    return shares
+    x, y = (axis.ravel() for axis in np.meshgrid(across, up))
+    inside = shapely.contains_xy(placed, x, y)
+    if not inside.any():
+        x, y, inside = *np.array(placed.representative_point().coords.xy), np.ones(1, dtype=bool)
+    rows, columns = layout.shape
+    box = y[inside].astype(np.int64).clip(0, rows - 1), x[inside].astype(np.int64).clip(0, columns - 1)
+    np.add.at(boxes, box, people / inside.sum())
 
 
 def _in_boxes(points: FloatArray, layout: Layout) -> FloatArray:
     """Places in units of smallest boxes, from the south-western corner of the region."""
-    half_extent = np.array(layout.region.half_extent_square)
-    placed: FloatArray = (layout.region.to_square(points) + half_extent) / layout.box
-    return placed
+    return (layout.region.to_square(points) + np.array(layout.region.half_extent_square)) / layout.box
 
 
 @kernel
 def _add_boxes(low: FloatArray, high: FloatArray, counts: FloatArray, boxes: FloatArray) -> None:
+    """Spread counts evenly over the boxes between two corners."""
     rows, columns = boxes.shape
     for i in range(len(counts)):
         west, east = min(max(low[i, 0], 0.0), float(columns)), min(max(high[i, 0], 0.0), float(columns))
@@ -259,68 +236,6 @@ def _add_boxes(low: FloatArray, high: FloatArray, counts: FloatArray, boxes: Flo
                 boxes[row, column] += density * height * width
 
 
-@kernel
-def _add_polygons(
-    places: FloatArray, starts: IntArray, rows: IntArray, is_hole: BoolArray, counts: FloatArray, boxes: FloatArray
-) -> None:
-    """Spread the people of each polygon over boxes, by the share of its area that lies in each."""
-    first = 0
-    while first < len(rows):
-        last = first
-        while last < len(rows) and rows[last] == rows[first]:
-            last += 1
-        own = places[starts[first] : starts[last]]
-        west, south = int(own[:, 0].min()), int(own[:, 1].min())
-        # A column more than needed, which takes what lies beyond the last one.
-        covered = np.zeros((int(own[:, 1].max()) - south + 1, int(own[:, 0].max()) - west + 2))
-        for ring in range(first, last):
-            corners = places[starts[ring] : starts[ring + 1]] - np.array([float(west), float(south)])
-            area = 0.0
-            for i in range(len(corners) - 1):
-                area += corners[i, 0] * corners[i + 1, 1] - corners[i + 1, 0] * corners[i, 1]
-            # Either way around counts as area, but for a hole.
-            sign = (1.0 if area < 0 else -1.0) * (-1.0 if is_hole[ring] else 1.0)
-            for i in range(len(corners) - 1):
-                _add_side(corners[i], corners[i + 1], sign, covered)
-        total = 0.0
-        for row in range(len(covered)):
-            for column in range(1, covered.shape[1]):
-                covered[row, column] += covered[row, column - 1]
-            total += covered[row].sum()
-        if total > 0:
-            for row in range(min(len(covered), len(boxes) - south)):
-                for column in range(min(covered.shape[1], boxes.shape[1] - west)):
-                    boxes[south + row, west + column] += counts[rows[first]] * max(0.0, covered[row, column]) / total
-        first = last
-
-
-@kernel
-def _add_side(start: FloatArray, end: FloatArray, sign: float, covered: FloatArray) -> None:
-    """Add what a side of a ring covers to its east; sums along a row of boxes then give areas.
-
-    Sides that go north count with the sign, sides that go south against it. A box takes what it has of the side's
-    east itself, and the next one in the row the rest up to the whole height.
-    """
-    if start[1] == end[1]:
-        return
-    if start[1] > end[1]:
-        start, end, sign = end, start, -sign
-    slope = (end[0] - start[0]) / (end[1] - start[1])
-    for row in range(int(start[1]), min(int(end[1]) + 1, len(covered))):
-        low, high = max(start[1], float(row)), min(end[1], row + 1.0)
-        if high <= low:
-            continue
-        x_low, x_high = start[0] + slope * (low - start[1]), start[0] + slope * (high - start[1])
-        left, right = min(x_low, x_high), max(x_low, x_high)
-        for column in range(max(0, int(left)), min(int(right) + 1, covered.shape[1] - 1)):
-            # The part of the side above this box.
-            near, far = max(left, float(column)), min(right, column + 1.0)
-            height = (high - low) if right == left else (high - low) * (far - near) / (right - left)
-            share = height * (column + 1.0 - (near + far) / 2)
-            covered[row, column] += sign * share
-            covered[row, column + 1] += sign * (height - share)
-
-
 # Cells from noisy places: the noise is taken out of the density.
 
 
@@ -332,43 +247,30 @@ _LEAST_DENSITY = 1e-12
 
 def _without_noise(published: FloatArray, layout: Layout, noise_m: float) -> FloatArray:
     """Estimate how many people each smallest box holds from places with planar Laplace noise."""
+    from scipy.signal import fftconvolve  # noqa: PLC0415 - slow to load
+
     coarser = 0
     while coarser < layout.levels and layout.box_m.min() * 2 ** (coarser + 1) <= noise_m / _BOXES_PER_NOISE:
         coarser += 1
     rows, columns = (side >> coarser for side in layout.shape)
     place = np.clip((_in_boxes(published, layout) / 2**coarser).astype(np.int64), 0, (columns - 1, rows - 1))
-    seen = (
-        np.bincount(place[:, 1] * columns + place[:, 0], minlength=rows * columns).reshape(rows, columns).astype(float)
-    )
-    smooth = _smoother((rows, columns), layout.box_m * 2**coarser, noise_m)
+    seen = np.zeros((rows, columns))
+    np.add.at(seen, (place[:, 1], place[:, 0]), 1.0)
+    # Probabilities of the noise on the grid around its middle.
+    box_m = layout.box_m * 2**coarser
+    reach = min(math.ceil(_NOISE_REACH * noise_m / box_m.min()), max(rows, columns))
+    noise = np.exp(-2 / noise_m * np.hypot(*np.meshgrid(*(np.arange(-reach, reach + 1) * side for side in box_m))))
+
+    def smooth(values: FloatArray) -> FloatArray:
+        return np.maximum(fftconvolve(values, noise / noise.sum(), mode="same"), 0.0)
+
     inside = smooth(np.ones_like(seen))
     density = smooth(seen) + _LEAST_DENSITY
     for _ in range(_ITERATIONS):
-        density = np.maximum(
-            density * smooth(seen / np.maximum(smooth(density), _LEAST_DENSITY)) / inside, _LEAST_DENSITY
-        )
+        density *= smooth(seen / np.maximum(smooth(density), _LEAST_DENSITY)) / inside
+        density = np.maximum(density, _LEAST_DENSITY)
     density *= len(published) / density.sum()
     return np.repeat(np.repeat(density, 2**coarser, axis=0), 2**coarser, axis=1) / 4**coarser
-
-
-def _smoother(shape: tuple[int, int], box_m: FloatArray, noise_m: float) -> Callable[[FloatArray], FloatArray]:
-    """Return the convolution with planar Laplace noise on a grid, by Fourier transform."""
-    from scipy.fft import irfft2, next_fast_len, rfft2  # noqa: PLC0415 - slow to load
-
-    reach = math.ceil(_NOISE_REACH * noise_m / box_m.min())
-    reach = min(reach, max(shape))
-    across_m, up_m = np.meshgrid(*(np.arange(-reach, reach + 1) * side for side in box_m))
-    noise = np.exp(-2 / noise_m * np.hypot(across_m, up_m))
-    padded = tuple(next_fast_len(side + 2 * reach) for side in shape)
-    centred = np.zeros(padded)
-    centred[: 2 * reach + 1, : 2 * reach + 1] = noise / noise.sum()
-    transformed = rfft2(np.roll(centred, (-reach, -reach), (0, 1)))
-
-    def smooth(values: FloatArray) -> FloatArray:
-        smoothed: FloatArray = irfft2(rfft2(values, padded) * transformed, padded)[: shape[0], : shape[1]]
-        return np.maximum(smoothed, 0.0)
-
-    return smooth
 
 
 # PrivTree (Zhang, Xiao and Xie, 2016): a quadtree that is grown by noisy counts, at a cost that does not depend on how
@@ -378,22 +280,16 @@ def _smoother(shape: tuple[int, int], box_m: FloatArray, noise_m: float) -> Call
 
 @dataclass(frozen=True, slots=True)
 class TreeNoise:
-    """The numbers of a private quadtree: the noise is a real number, the others whole multiples of 1 / FIXED_POINT.
-
-    Attributes
-    ----------
-    scale : float
-        Laplace scale of the noise of each count in the tree.
-    bias, threshold : int
-        What is taken off a count for every level above it, and what it is compared with.
-    counting_scale : float
-        Laplace scale of the noise of the numbers of people in the largest boxes.
-    """
+    """The numbers of a private quadtree; bias and threshold are multiples of 1 / FIXED_POINT."""
 
     scale: float
+    """Laplace scale of the noise of each count in the tree."""
     bias: int
+    """What is taken off a count for every level above it."""
     threshold: int
+    """What it is then compared with."""
     counting_scale: float
+    """Laplace scale of the noise of the numbers of people in the largest boxes."""
 
 
 def tree_noise(epsilon: float, plan: CellPlan) -> TreeNoise:
@@ -420,27 +316,13 @@ def build_private_cells(
     Parameters
     ----------
     points : array-like or ExactAnswers
-        One row per person: latitude, longitude. Or an object that answers for all of them.
-    region : Region
-        Public; everybody must be inside.
-    epsilon : float
-        What the cells cost each person, added or removed.
-    plan : CellPlan, optional
-        How cells are to be made.
-    rng : optional
-        Secure randomness unless a seed or generator is given.
+        One row per person, all of them in the region: latitude, longitude. Or an object that answers for all of them.
+    region, epsilon, plan, rng
+        The public region; what the cells cost each person, added or removed; how they are to be made; and a seed or
+        generator in place of secure randomness.
     watch : callable, optional
         Called with the noisy counts of each depth, biased, and with the numbers of people in the largest boxes. What is
         published of the first is only whether they are above the threshold: the cost does not cover them as they are.
-
-    Examples
-    --------
-    >>> from nearveil.io.synthetic import synthetic_city
-    >>> from nearveil.region import named_region
-    >>> region = named_region("san-francisco")
-    >>> cells = build_private_cells(synthetic_city(5_000, region, rng=1), region, epsilon=1.0)
-    >>> cells.source, cells.fit_epsilon
-    ('privtree', 1.0)
     """
     check_epsilon(epsilon)
     plan = plan or CellPlan()
@@ -450,26 +332,30 @@ def build_private_cells(
             "cells are learned from two people or more; make them from public data, or use planar-laplace, "
             "which needs none"
         )
-    _refuse_one_place(asked.all_in_one_place)
+    if asked.all_in_one_place:
+        raise DataError(_ONE_PLACE)
     randomness = as_randomness(rng)
     layout = plan.layout(region)
-    rows, columns = layout.shape
-    pyramid = _pyramid(asked.counts_in_cells(columns, rows), layout)
     noise = tree_noise(epsilon, plan)
 
-    def is_split(depth: int, column: IntArray, row: IntArray) -> BoolArray:
-        biased = _biased(pyramid[depth][row, column], depth, noise)
-        noisy = fixed_point_laplace(biased, noise.scale, randomness.generator)
+    def pyramid_of(people: ExactAnswers) -> list[FloatArray]:
+        rows, columns = layout.shape
+        return _pyramid(people.counts_in_cells(columns, rows), layout)
+
+    pyramid = pyramid_of(asked)
+
+    def is_split(depth: int, boxes: IntArray) -> BoolArray:
+        noisy = fixed_point_laplace(_biased(pyramid[depth][boxes], depth, noise), noise.scale, randomness.generator)
         if watch:
-            watch(_biased_counts(layout, depth, column, row, noise), noisy)
+            watch(lambda people: _biased(pyramid_of(people)[depth][boxes], depth, noise), noisy)
         return noisy > noise.threshold / FIXED_POINT
 
     try:
-        depths, _, _ = _grown(layout, is_split)
+        depths, _ = _grown(layout, is_split)
         exact = pyramid[0].ravel().astype(np.int64) * int(FIXED_POINT)
         counted = fixed_point_laplace(exact, noise.counting_scale, randomness.generator)
         if watch:
-            watch(lambda about: about.counts_in_cells(layout.columns, layout.rows) * int(FIXED_POINT), counted)
+            watch(lambda people: people.counts_in_cells(layout.columns, layout.rows) * int(FIXED_POINT), counted)
         return Cells(
             layout=layout,
             depths=depths.astype(np.int8),
@@ -487,16 +373,7 @@ def build_private_cells(
 def _biased(counts: FloatArray, depth: int, noise: TreeNoise) -> IntArray:
     """Counts less the bias of their depth, never below the least that can matter."""
     exact = counts.astype(np.int64) * int(FIXED_POINT)
-    biased: IntArray = np.maximum(exact - depth * noise.bias, noise.threshold - noise.bias)
-    return biased
-
-
-def _biased_counts(layout: Layout, depth: int, column: IntArray, row: IntArray, noise: TreeNoise) -> Question:
-    """The question that a depth of the tree asks of people."""
-    rows, columns = layout.shape
-    return lambda asked: _biased(
-        _pyramid(asked.counts_in_cells(columns, rows), layout)[depth][row, column], depth, noise
-    )
+    return np.maximum(exact - depth * noise.bias, noise.threshold - noise.bias)
 
 
 def _people_by_cell(counted: FloatArray, scale: float, depths: IntArray, layout: Layout) -> FloatArray:
@@ -514,11 +391,3 @@ def _people_by_cell(counted: FloatArray, scale: float, depths: IntArray, layout:
     if len(others):
         people[others] = max(0.0, float(counted.sum() - kept.sum())) / len(others)
     return people
-
-
-def _refuse_one_place(all_in_one_place: bool) -> None:
-    if all_in_one_place:
-        raise DataError(
-            "all rows hold the same location, so there is nothing to learn cells from; check the coordinate columns, "
-            "or make the cells from public data"
-        )

@@ -1,23 +1,20 @@
-"""Private interval construction (PIC): differentially private k-means, and a disc around every centre.
+"""Private interval construction (PIC): differentially private k-means, and a disc around every center.
 
-A private fit asks people for exact counts and sums, in one machine's memory or on a cluster. The noise is added once,
-by the caller.
+A private fit asks users for exact counts and sums, in one machine's memory or on a cluster. The noise is added once, by
+the caller.
 """
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms.base import chunk_slices, for_each_slice
-from nearveil.mechanisms.intervals import Intervals, centres_for, check_gamma, radii_around
-from nearveil.mechanisms.nearest import NearestCentre, nearest_centre_table
+from nearveil.mechanisms.intervals import Intervals, centres_for, check_gamma
+from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, LaplaceAnswers
 from nearveil.privacy.guarantee import check_count, check_positive
 from nearveil.randomness import Randomness, as_randomness, standard_exponential
@@ -42,75 +39,35 @@ def build_pic_intervals(
 ) -> Intervals:
     """Build private intervals by k-means whose every sum and count is noised (the paper's Algorithm 1).
 
-    Each round assigns people to their nearest centre and moves every centre, of empty clusters too, to noisy sum /
-    noisy count. One person, added or removed, changes one cluster: each coordinate sum by at most 1, the count by 1.
+    Each round assigns users to their nearest center and moves every center, of empty clusters too, to noisy sum / noisy
+    count. One user, added or removed, changes one cluster: each coordinate sum by at most 1, the count by 1.
 
-    Parameters
-    ----------
-    points : array-like or ExactAnswers
-        One row per person: latitude, longitude. Or an object that answers for all of them.
-    region : Region
-        Public; everybody must be inside.
-    scale : float
-        The paper's λ_c: Laplace scale of every answer, in units of the square.
-    centres, rounds, gamma
-        The paper's m (if not given, `centres_for` the number of people), N_c and γ.
-    population : int, optional
-        A public number of people, to size the number of centres by. Without it, and without ``centres``, one more noisy
-        answer is asked for, a head count.
-    rng : optional
-        Secure randomness unless a seed or generator is given.
-    progress : callable, optional
-        Called with 1 after each round.
-    watch : callable, optional
-        Called with each round's question and noisy answers.
+    ``points`` has one row per user, latitude and longitude, all in the public ``region``; or it answers for all of them
+    (`ExactAnswers`). ``scale`` is the paper's λ_c, the Laplace scale of every answer in units of the square. The others
+    are those of `nearveil.DPRS`; without ``centres`` and ``population`` one more noisy answer is asked for, a head
+    count. ``progress`` is called with 1 after each round, and ``watch`` with each question and the noisy answers to it.
     """
-    asked = as_answers(points, region)
     check_positive(scale, "scale")
-    if centres is not None:
-        check_count(centres, "centres", least=2, most=MOST_CENTRES)
     check_count(rounds, "rounds", least=1, most=1000)
-    check_gamma(gamma)
-    check_enough(asked, centres)
+    asked = answers_for_fit(points, region, centres, gamma)
     randomness = as_randomness(rng)
-    generator = randomness.generator
-    if centres is not None:
-        number = centres
-    elif population is not None:
-        number = centres_for(population)
-    else:
-        number = centres_for(float(_noisy_answers(head_count, asked, scale, generator, watch)[0]))
-    found = redraw_unusable(uniform_in_region(region, number, generator), region, generator)
+
+    def noisy(question: Question) -> FloatArray:
+        answers = fixed_point_laplace(question(asked), scale, randomness.generator)
+        if watch:
+            watch(question, answers)
+        return answers
+
+    counts_users = centres is None and population is None
+    users = float(noisy(head_count)[0]) if counts_users else population or 0
+    number = centres_for(users) if centres is None else centres
+    found = centres_in_region(region, number, randomness.generator)
     for _ in range(rounds):
-        noisy = _noisy_answers(_sums_around(found), asked, scale, generator, watch)
-        found = redraw_unusable(_means(noisy), region, generator)
+        found = redraw_unusable(_means(noisy(_sums_around(found))), region, randomness.generator)
         if progress:
             progress(1)
-    return Intervals(
-        region=region,
-        centres=found,
-        radii=radii_around(found, gamma),
-        method="pic",
-        answers=(LaplaceAnswers(pic_queries(rounds, centres, population), scale),),
-        gamma=gamma,
-        seeded=randomness.seeded,
-        sized_by_people=centres is None,
-    )
-
-
-def pic_queries(rounds: int, centres: int | None, population: int | None) -> int:
-    """Return how many noisy answers of private k-means a person is in: three a round, and a head count if needed."""
-    counts_people = centres is None and population is None
-    return QUERIES_PER_ROUND * rounds + (1 if counts_people else 0)
-
-
-def _noisy_answers(
-    question: Question, asked: ExactAnswers, scale: float, rng: np.random.Generator, watch: Watch | None
-) -> FloatArray:
-    noisy = fixed_point_laplace(question(asked), scale, rng)
-    if watch:
-        watch(question, noisy)
-    return noisy
+    answers = (LaplaceAnswers(QUERIES_PER_ROUND * rounds + counts_users, scale),)
+    return Intervals(region=region, centres=found, method="pic", answers=answers, gamma=gamma, seeded=randomness.seeded)
 
 
 def _sums_around(centres: FloatArray) -> Question:
@@ -118,11 +75,11 @@ def _sums_around(centres: FloatArray) -> Question:
 
 
 def _means(noisy: FloatArray) -> FloatArray:
-    # A count below 1 says nothing; as a divisor it would throw the centre far out of the region.
+    # A count below 1 says nothing; as a divisor it would throw the center far out of the region.
     return noisy[:, :2] / np.maximum(noisy[:, 2:], 1.0)
 
 
-# What a fit asks of people: whole numbers, so that the sum does not depend on the order of adding.
+# What a fit asks of users: whole numbers, so that the sum does not depend on the order of adding.
 
 
 class ExactAnswers(ABC):
@@ -132,24 +89,24 @@ class ExactAnswers(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many people there are."""
+        """How many users there are."""
 
     @property
     @abstractmethod
     def all_in_one_place(self) -> bool:
-        """Whether everybody is at the same place."""
+        """Whether everybody is at the same location."""
 
     @abstractmethod
     def sums_around(self, centres: FloatArray) -> IntArray:
-        """Per centre, sums of the coordinates (fixed point) and number of the people nearest to it; shape (m, 3)."""
+        """Per center, sums of the coordinates (fixed point) and number of the users nearest to it; shape (m, 3)."""
 
     @abstractmethod
     def counts_in_cells(self, columns: int, rows: int) -> IntArray:
-        """How many people each cell of a grid over the region holds, row after row."""
+        """How many users each cell of a grid over the region holds, row after row."""
 
 
 Question = Callable[[ExactAnswers], IntArray]
-"""Something that a fit asks of people: exact answers in, whole multiples of 1 / FIXED_POINT."""
+"""Something that a fit asks of users: exact answers in, whole multiples of 1 / FIXED_POINT."""
 
 Watch = Callable[[Question, FloatArray], None]
 """Called with each question and the noisy answers to it, for audits. The cost of intervals covers these answers: anyone
@@ -157,20 +114,12 @@ who sees them learns no more than is stated. That of cells covers less, see `bui
 
 
 def head_count(asked: ExactAnswers) -> IntArray:
-    """Ask how many people there are: a `Question`."""
+    """Ask how many users there are: a `Question`."""
     return np.array([len(asked) * int(FIXED_POINT)])
 
 
 class PlacesInMemory(ExactAnswers):
-    """Answers about places at hand.
-
-    Parameters
-    ----------
-    people : array of shape (n, 2)
-        Latitude and longitude, checked to lie in the region.
-    region : Region
-        Public.
-    """
+    """Answers about locations at hand: latitude and longitude, checked to lie in the region."""
 
     def __init__(self, people: FloatArray, region: Region) -> None:
         self.region = region
@@ -181,17 +130,16 @@ class PlacesInMemory(ExactAnswers):
 
     @property
     def all_in_one_place(self) -> bool:
-        """Whether everybody is at the same place."""
+        """Whether everybody is at the same location."""
         return bool((self._people == self._people[0]).all())
 
     def sums_around(self, centres: FloatArray) -> IntArray:
-        """Sums and numbers of the people nearest to each centre."""
-        whole = self._whole
-        return cluster_sums(whole, nearest_centre_table(centres, self.region.half_extent_square, lookups=len(whole)))
+        """Sums and numbers of the users nearest to each center."""
+        return NearestCentre(centres).sums(self._whole, 1 / FIXED_POINT)
 
     def counts_in_cells(self, columns: int, rows: int) -> IntArray:
-        """How many people each cell holds."""
-        return cell_counts(self._whole, self.region, columns, rows)
+        """How many users each cell holds."""
+        return np.bincount(cells_of(self._whole, self.region, columns, rows), minlength=columns * rows)
 
     @cached_property
     def _whole(self) -> IntArray:
@@ -207,49 +155,25 @@ def as_answers(points: object, region: Region) -> ExactAnswers:
     return points
 
 
-def check_enough(asked: ExactAnswers, centres: int | None) -> None:
-    """Refuse data that no intervals can be learned from, or fewer people than ``centres``, where given."""
+def answers_for_fit(points: object, region: Region, centres: int | None, gamma: float) -> ExactAnswers:
+    """Return answers about the points; refuse data that no intervals, or not so many, can be learned from."""
+    if centres is not None:
+        check_count(centres, "centres", least=2, most=MOST_CENTRES)
+    check_gamma(gamma)
+    asked = as_answers(points, region)
+    problem = None
     if len(asked) < 2:
-        raise DataError(
-            "intervals are learned from two people or more; fit them on others, or use planar-laplace, which needs none"
-        )
-    if centres is not None and len(asked) < centres:
-        raise DataError(
-            f"there are {len(asked):,} rows, fewer than the {centres:,} intervals asked for; "
-            "ask for fewer or leave centres= out, fit on more people, or use planar-laplace, which needs none"
-        )
-    if asked.all_in_one_place:
-        raise DataError(
-            "all rows hold the same location, so there is nothing to learn intervals from; "
-            "check the coordinate columns, or fit the intervals on other people"
-        )
+        problem = "intervals are learned from two people or more"
+    elif centres is not None and len(asked) < centres:
+        problem = f"there are {len(asked):,} rows, fewer than the {centres:,} intervals asked for (centres=)"
+    elif asked.all_in_one_place:
+        problem = "all rows hold the same location, so there is nothing to learn intervals from"
+    if problem is not None:
+        raise DataError(f"{problem}; fit on other people, or use planar-laplace, which learns nothing")
+    return asked
 
 
-def cluster_sums(whole: IntArray, nearest: NearestCentre) -> IntArray:
-    """Exact sums of coordinates (fixed point) and counts per centre: private, for noising only."""
-    slices = chunk_slices(len(whole))
-    if len(slices) == 1:
-        return nearest.sums(whole, 1 / FIXED_POINT)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        parts = pool.map(lambda part: nearest.sums(whole[part], 1 / FIXED_POINT), slices)
-        return sum(parts, np.zeros((len(nearest.centres), 3), dtype=np.int64))
-
-
-def cell_counts(whole: IntArray, region: Region, columns: int, rows: int) -> IntArray:
-    """How many points (fixed point) each cell of a grid over the region holds: private, for noising only."""
-    return np.bincount(cells_of(whole, region, columns, rows), minlength=columns * rows)
-
-
-def cells_of(whole: IntArray, region: Region, columns: int, rows: int) -> IntArray:
-    """In which cell of a grid over the region each point (fixed point) lies, counted row after row."""
-    half_extent = np.array(region.half_extent_square)
-    shape = np.array([columns, rows])
-    place = np.clip(((whole / FIXED_POINT / half_extent + 1) / 2 * shape).astype(np.int64), 0, shape - 1)
-    cells: IntArray = place[:, 1] * columns + place[:, 0]
-    return cells
-
-
-# Steps that the private grid takes, too.
+# Steps that other fits take, too.
 
 
 FIXED_POINT = 2.0**20
@@ -261,13 +185,16 @@ low-order bit of a float can tell more."""
 
 def square_in_fixed_point(region: Region, points: FloatArray) -> IntArray:
     """Project points of the region to the square, rounded to whole multiples of 1 / FIXED_POINT."""
-    out = np.empty(points.shape, dtype=np.int64)
+    return np.rint(region.to_square(points) * FIXED_POINT).astype(np.int64)
 
-    def project(part: slice) -> None:
-        out[part] = np.rint(region.to_square(points[part]) * FIXED_POINT).astype(np.int64)
 
-    for_each_slice(len(points), project)
-    return out
+def cells_of(whole: IntArray, region: Region, columns: int, rows: int) -> IntArray:
+    """In which cell of a grid over the region each point (fixed point) lies, counted row after row."""
+    half_extent = np.array(region.half_extent_square)
+    shape = np.array([columns, rows])
+    place = np.clip(((whole / FIXED_POINT / half_extent + 1) / 2 * shape).astype(np.int64), 0, shape - 1)
+    cells: IntArray = place[:, 1] * columns + place[:, 0]
+    return cells
 
 
 def fixed_point_laplace(exact: IntArray, scale: float, rng: np.random.Generator) -> FloatArray:
@@ -278,13 +205,13 @@ def fixed_point_laplace(exact: IntArray, scale: float, rng: np.random.Generator)
     return (exact + noise) / FIXED_POINT
 
 
-def uniform_in_region(region: Region, count: int, rng: np.random.Generator) -> FloatArray:
-    """Draw points of the square uniformly over the region."""
-    return rng.uniform(-1.0, 1.0, (count, 2)) * np.array(region.half_extent_square)
+def centres_in_region(region: Region, count: int, rng: np.random.Generator) -> FloatArray:
+    """Draw different points of the square, uniformly over the region."""
+    return redraw_unusable(np.full((count, 2), np.nan), region, rng)
 
 
 def redraw_unusable(centres: FloatArray, region: Region, rng: np.random.Generator) -> FloatArray:
-    """Draw anew, uniformly in the region, every centre that lies outside it or on top of another.
+    """Draw anew, uniformly in the region, every center that lies outside it or on top of another.
 
     Moving them to the boundary instead would pile them up there, with radius 0.
     """
@@ -297,4 +224,4 @@ def redraw_unusable(centres: FloatArray, region: Region, rng: np.random.Generato
         bad[order[1:]] |= (ordered[1:] == ordered[:-1]).all(axis=1)
         if not bad.any():
             return centres
-        centres[bad] = uniform_in_region(region, int(bad.sum()), rng)
+        centres[bad] = rng.uniform(-1.0, 1.0, (int(bad.sum()), 2)) * half_extent

@@ -10,16 +10,9 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.mechanisms.fit_grid import ROUNDS as GRID_ROUNDS
 from nearveil.mechanisms.fit_grid import build_grid_intervals
-from nearveil.mechanisms.fit_pic import (
-    MOST_CENTRES,
-    Watch,
-    build_pic_intervals,
-    pic_queries,
-    redraw_unusable,
-    uniform_in_region,
-)
-from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals, check_gamma, radii_around
-from nearveil.privacy.accounting import fit_scale_for
+from nearveil.mechanisms.fit_pic import MOST_CENTRES, Watch, build_pic_intervals, centres_in_region
+from nearveil.mechanisms.intervals import PAPER_CENTRES, Intervals, check_gamma
+from nearveil.privacy.accounting import QUERIES_PER_ROUND, fit_scale_for
 from nearveil.privacy.guarantee import check_count, check_delta, check_epsilon
 from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
@@ -33,7 +26,7 @@ FIT_METHODS: tuple[FitMethod, ...] = ("pic", "private-grid")
 class FitPlan:
     """How intervals are to be built: the paper's m, N_c and γ, and the method.
 
-    Without ``centres`` their number follows that of the people, `nearveil.mechanisms.intervals.centres_for`.
+    Without ``centres`` their number follows that of the users, `nearveil.mechanisms.intervals.centres_for`.
     """
 
     method: FitMethod = "pic"
@@ -63,8 +56,8 @@ class FitPlan:
 
     @property
     def queries(self) -> int:
-        """How many noisy answers of private k-means a person is in."""
-        return pic_queries(self.rounds, self.centres, self.population)
+        """How many noisy answers of private k-means a user is in: three a round, and a head count if needed."""
+        return QUERIES_PER_ROUND * self.rounds + (self.centres is None and self.population is None)
 
     def budget(self, epsilon: float, delta: float) -> float:
         """Return what `build_intervals` takes so that the fit alone costs epsilon at delta.
@@ -87,30 +80,11 @@ def build_intervals(
     watch: Watch | None = None,
 ) -> Intervals:
     """Build private intervals by the planned method; ``budget`` as in `FitPlan.budget`, ``watch`` for audits."""
+    wanted = {"region": region, "centres": plan.centres, "gamma": plan.gamma, "population": plan.population}
+    how = {"rng": rng, "progress": progress, "watch": watch}
     if plan.method == "pic":
-        return build_pic_intervals(
-            points,
-            region=region,
-            scale=budget,
-            centres=plan.centres,
-            rounds=plan.rounds,
-            gamma=plan.gamma,
-            population=plan.population,
-            rng=rng,
-            progress=progress,
-            watch=watch,
-        )
-    return build_grid_intervals(
-        points,
-        region=region,
-        epsilon=budget,
-        centres=plan.centres,
-        gamma=plan.gamma,
-        population=plan.population,
-        rng=rng,
-        progress=progress,
-        watch=watch,
-    )
+        return build_pic_intervals(points, scale=budget, rounds=plan.rounds, **wanted, **how)  # type: ignore[arg-type]
+    return build_grid_intervals(points, epsilon=budget, **wanted, **how)  # type: ignore[arg-type]
 
 
 def build_public_intervals(
@@ -120,21 +94,12 @@ def build_public_intervals(
     gamma: float = 0.5,
     rng: Randomness | np.random.Generator | int | None = None,
 ) -> Intervals:
-    """Build intervals around centres drawn uniformly in the region. They use no data and cost nothing.
+    """Build intervals around centers drawn uniformly in the region. They use no data and cost nothing.
 
     Private intervals must be better than these to be worth their budget.
     """
     check_count(centres, "centres", least=2, most=MOST_CENTRES)
     check_gamma(gamma)
-    randomness = as_randomness(rng)
-    found = redraw_unusable(uniform_in_region(region, centres, randomness.generator), region, randomness.generator)
-    return Intervals(
-        region=region,
-        centres=found,
-        radii=radii_around(found, gamma),
-        method="public",
-        answers=(),
-        gamma=gamma,
-        # Public randomness hides nothing, so knowing its seed undoes nothing.
-        seeded=False,
-    )
+    found = centres_in_region(region, centres, as_randomness(rng).generator)
+    # Public randomness hides nothing, so knowing its seed undoes nothing.
+    return Intervals(region=region, centres=found, method="public", answers=(), gamma=gamma, seeded=False)

@@ -8,33 +8,24 @@ is hidden among about equally many. The idea of such a metric is Chatzikokolakis
 from __future__ import annotations
 
 import copy
-import math
-from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.cell_steps import graph_of
-from nearveil.mechanisms.cells import SOURCE_NAMES, Calibration, Cells
+from nearveil.mechanisms.cell_steps import graph_of, steps_from
+from nearveil.mechanisms.cells import SOURCE_NAMES, Calibration, Cells, cells_from_document
 from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan, build_private_cells, check_hide_among
+from nearveil.mechanisms.fit_cost import with_fit_cost
 from nearveil.mechanisms.step_channel import (
     StepChannel,
     channel_for_epsilon,
     channel_for_people,
-    draw_places,
     given_channel,
     rescaled_channel,
 )
-from nearveil.privacy.guarantee import (
-    FURTHER_RELEASES,
-    Basis,
-    Guarantee,
-    Notion,
-    check_epsilon,
-    round_up,
-)
+from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Guarantee, Notion, check_epsilon
 from nearveil.randomness import FIT_STREAM, RowKeystream
 from nearveil.region import Region
 from nearveil.types import FloatArray, Progress
@@ -43,13 +34,14 @@ from nearveil.types import FloatArray, Progress
 class HideAmong(Mechanism):
     """Hide everybody among about equally many people.
 
-    `fit` makes cells from people's places, at a cost to their privacy; with ``cells`` given, nothing is fitted. Read
-    ``guarantee`` for what is true of the result.
+    `fit` makes cells from people's places, at a cost to their privacy, and keeps them alone, as ``cells_``; with
+    ``cells`` given, nothing is fitted. Read ``guarantee`` for what is true of the result.
 
     Parameters
     ----------
     hide_among : int
-        How many people are nearer to the true place than the published one, on average. A cell holds about a tenth.
+        N: how many other users are nearer to the true location than the published one, on average over users. Half of
+        all users have fewer than about N/2 others nearer. A cell holds about N/10 users.
     epsilon : float, optional
         The largest loss per step, instead: ``hide_among`` then says only how large cells are made by `fit`.
     cells : Cells, optional
@@ -60,28 +52,19 @@ class HideAmong(Mechanism):
         Sides of the smallest and the largest cells that `fit` makes, in metres.
     calibration : Calibration, optional
         The numbers of the channel between cells, as found before and written down with a certificate.
-    region : Region or str
-        Public region: a Region, a name, or "south,west,north,east".
+    region : Region or str, optional
+        Public region: a Region, a name, "south,west,north,east", or a GeoJSON file. By default that of ``cells``.
     seed : int, optional
         For experiments only: makes fit and result repeatable.
 
-    Attributes
-    ----------
-    cells_ : Cells
-        After `fit`: the private cells. Nothing else about the data is kept.
-
     Examples
     --------
+    >>> from nearveil import cells_from_points, named_region
     >>> from nearveil.io.synthetic import synthetic_city
-    >>> from nearveil.mechanisms.fit_cells import cells_from_points
-    >>> from nearveil.region import named_region
     >>> region = named_region("san-francisco")
     >>> cells = cells_from_points(synthetic_city(2_000, region, rng=1), region)
-    >>> mechanism = HideAmong(100, cells=cells, seed=1)
-    >>> mechanism.perturb([[37.77, -122.42]]).shape
+    >>> HideAmong(100, cells=cells, seed=1).perturb([[37.77, -122.42]]).shape
     (1, 2)
-    >>> mechanism.guarantee.notion.value, mechanism.guarantee.unit
-    ('elastic', 'per step')
     """
 
     frame = "square"
@@ -97,7 +80,7 @@ class HideAmong(Mechanism):
         least_cell_m: float = LEAST_CELL_M,
         largest_cell_m: float = LARGEST_CELL_M,
         calibration: Calibration | None = None,
-        region: Region | str = "san-francisco",
+        region: Region | str | None = None,
         seed: int | None = None,
     ) -> None:
         check_hide_among(hide_among)
@@ -117,6 +100,7 @@ class HideAmong(Mechanism):
         self.seed = seed
         self._noise_factor = 1.0
         _ = self.cell_plan  # checks its part of the parameters
+        _ = self.resolved_region
 
     # -- cells -----------------------------------------------------------------------------------------------
 
@@ -153,38 +137,63 @@ class HideAmong(Mechanism):
         """Whether the loss per step is found from the cells, and not given."""
         return self.epsilon is None
 
+    # -- what cards, audits and attackers ask ----------------------------------------------------------------
+
     @property
-    def resolved_region(self) -> Region:
-        """The region of the cells where they are given, the operator's otherwise."""
-        return self.cells.region if self.cells is not None else super().resolved_region
+    def fit_settings(self) -> tuple[Any, ...]:
+        """The plan of the cells and what they cost."""
+        return self.cell_plan, self.fit_epsilon
+
+    def distance(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """Steps between the cells of two locations, 0 within one."""
+        cells = self.current_cells
+        sources, targets = (cells.find(self.enter(points)) for points in (first, second))
+        steps = np.empty(len(sources))
+        for source in np.unique(sources):
+            here = sources == source
+            steps[here] = steps_from(cells, int(source))[targets[here]]
+        return steps
+
+    @property
+    def finite(self) -> StepChannel | None:
+        """The channel between cells."""
+        return self.channel
 
     # -- release ---------------------------------------------------------------------------------------------
 
     @property
     def channel(self) -> StepChannel:
         """The finite channel between cells, calibrated."""
+        channel, factor = self._calibrated, self._noise_factor
+        return channel if factor == 1.0 else rescaled_channel(self.current_cells, channel, factor)
+
+    @property
+    def _calibrated(self) -> StepChannel:
+        """The channel that the guarantee is about, also where a test has rescaled the noise."""
         if self.calibration is not None:
-            channel = given_channel(self.current_cells, self.calibration)
-        elif self.epsilon is not None:
-            channel = channel_for_epsilon(self.current_cells, self.epsilon)
-        else:
-            channel = channel_for_people(self.current_cells, self.hide_among)
-        return channel if self._noise_factor == 1.0 else rescaled_channel(channel, self._noise_factor)
+            return given_channel(self.current_cells, self.calibration)
+        if self.epsilon is not None:
+            return channel_for_epsilon(self.current_cells, self.epsilon)
+        return channel_for_people(self.current_cells, self.hide_among)
 
     def settled(self) -> Self:
         """Return it with its cells and its calibration given, which another machine may round differently."""
         other = copy.copy(self)
-        other.cells = self.current_cells
-        other.calibration = _unscaled(self).channel.calibration
+        other.cells, other.calibration = self.current_cells, self._calibrated.calibration
         return other
+
+    @classmethod
+    def from_spec_params(cls, params: dict[str, Any]) -> Self:
+        """Return a copy, of parameters from a file."""
+        calibration = Calibration.from_document(params["calibration"])
+        return cls(**{**params, "cells": cells_from_document(params["cells"]), "calibration": calibration})
 
     def _prepare(self) -> None:
         _ = self.channel.tables
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Draw a cell for every row of ``x``, and a uniform point of it, in the square."""
-        drawn: FloatArray = draw_places(np.ascontiguousarray(x), rows.blocks(0), *self.channel.tables)
-        return drawn
+        return self.channel.draw(x, rows.blocks(0))
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per unit of the square: the cell's probability over its area."""
@@ -193,8 +202,7 @@ class HideAmong(Mechanism):
         sources, answers = (cells.find(part.reshape(-1, 2)).reshape(part.shape[:-1]) for part in (x, t))
         inside = (np.abs(t) <= np.array(cells.region.half_extent_square) * (1 + 1e-12)).all(axis=-1)
         logs = self.channel.log_probability(sources, answers) - np.log(cells.areas)[answers]
-        density: FloatArray = np.where(inside, logs, -np.inf)
-        return density
+        return np.where(inside, logs, -np.inf)
 
     def rescaled(self, factor: float) -> Self:
         """Return a copy that publishes cells ``factor`` times as many steps away, cells and all."""
@@ -205,12 +213,14 @@ class HideAmong(Mechanism):
     @property
     def guarantee(self) -> Guarantee:
         """Any two places are alike up to epsilon times the steps between them."""
-        cells = self.current_cells
-        channel = self.channel if self._noise_factor == 1.0 else _unscaled(self).channel
+        cells, channel = self.current_cells, self._calibrated
         epsilon = channel.bound if self.epsilon is None else max(self.epsilon, channel.bound)
-        steps, among = 2 / epsilon, channel.people_within(2 / epsilon)
-        smallest_m, largest_m = cells.sides_m.min(), cells.sides_m.max()
-        given = Guarantee(
+        among = channel.people_within(2 / epsilon)
+        meaning = (
+            f"Hidden among {self.hide_among:,} is an average over users: half of all users have fewer than about "
+            f"{self.hide_among / 2:,.0f} others nearer to them than what is published."
+        )
+        release = Guarantee(
             title="Every published place",
             notion=Notion.ELASTIC,
             epsilon=epsilon,
@@ -222,7 +232,7 @@ class HideAmong(Mechanism):
             ),
             promise=(
                 f"the published place is at most e^2 = 7.4 times likelier from your cell than from any cell within "
-                f"{steps:.2g} steps, which held about {among:,.0f} people when the cells were made"
+                f"{2 / epsilon:.2g} steps, which held about {among:,.0f} people when the cells were made"
             ),
             not_covered=(
                 f"places many steps apart are not hidden from each other; crowds move after the cells were made; "
@@ -235,46 +245,11 @@ class HideAmong(Mechanism):
             ),
             notes=(
                 *self._notes(),
-                f"{len(cells):,} cells from {SOURCE_NAMES[cells.source]}, {smallest_m:,.0f} to {largest_m:,.0f} m wide "
-                f"and with about {np.median(cells.people):,.3g} people each, as counted when they were made.",
+                *((meaning,) if self.epsilon is None else ()),
+                f"{len(cells):,} cells from {SOURCE_NAMES[cells.source]}, {cells.sides_m.min():,.0f} to "
+                f"{cells.sides_m.max():,.0f} m wide and with about {np.median(cells.people):,.3g} people each, as "
+                "counted when they were made.",
             ),
             certificate=channel.certificate,
         )
-        return _with_cell_cost(given, cells)
-
-
-def _unscaled(mechanism: HideAmong) -> HideAmong:
-    other = copy.copy(mechanism)
-    other._noise_factor = 1.0
-    return other
-
-
-def _with_cell_cost(release: Guarantee, cells: Cells) -> Guarantee:
-    """Add to what holds given the cells: the cells themselves, and both together for those they were made from."""
-    alone = cells.guarantee()
-    statements = [alone]
-    if cells.fit_epsilon:
-        # Another place for one person is one removed and one added.
-        offset, delta = 2 * alone.epsilon, min(1.0, alone.delta * (1 + math.exp(min(alone.epsilon, 700.0))))
-        together = Guarantee(
-            title="Together, for those fitted on",
-            notion=release.notion,
-            epsilon=release.epsilon,
-            offset=offset,
-            unit=release.unit,
-            delta=delta,
-            neighbours=f"{release.neighbours}, that place being among those that the cells were made from",
-            promise=(
-                f"the cells depend on the people they were made from: for them another place costs up to "
-                f"{round_up(offset)} more; with cells from public data or from places published before it does not"
-            ),
-            basis=release.basis,
-            because="the cells' loss twice, for removing and adding, and the release's loss given the cells",
-        )
-        statements.append(together if cells.unit == "person" else together.counted_per_row())
-    return replace(
-        release,
-        title=f"{release.title}, given the cells",
-        neighbours=f"{release.neighbours}, the cells being given",
-        also=(*statements, *release.also),
-    )
+        return with_fit_cost(release, cells, "cells")

@@ -1,10 +1,11 @@
-"""Intervals: private discs that people are moved inside of, with the budget that was spent on them."""
+"""Intervals: private discs that users are moved inside of, with the budget that was spent on them."""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -20,8 +21,6 @@ FORMAT = "nearveil-intervals"
 FORMAT_VERSION = 1
 
 _LEAST_GAMMA = 0.01
-# Up to this number, comparing all pairs takes less time than loading scipy.
-_FEW_CENTRES = 2000
 
 Method = Literal["pic", "private-grid", "public"]
 
@@ -41,9 +40,9 @@ FEWEST_CENTRES = 2
 
 
 def centres_for(people: float) -> int:
-    """Return how many centres to make where no number is given: one for every 20 people, from 2 to 800.
+    """Return how many centers to make where no number is given: one for every 20 users, from 2 to 800.
 
-    The number is published with the centres, so the number of people must be public or noisy.
+    The number is published with the centers, so the number of users must be public or noisy.
 
     Examples
     --------
@@ -62,7 +61,7 @@ class Intervals:
     region : Region
         The region whose square the discs live in.
     centres, radii : ndarray
-        Shape (m, 2) and (m,), in units of the square.
+        Shape (m, 2) and (m,), in units of the square. The radii follow from the centers and gamma.
     method : {"pic", "private-grid", "public"}
         How the centres were found.
     answers : tuple of LaplaceAnswers
@@ -73,27 +72,29 @@ class Intervals:
         Radius as a share of the distance to the nearest other centre.
     seeded : bool
         Whether the noise came from a seed, which undoes its protection for anyone who knows the seed.
-    sized_by_people : bool
-        Whether the number of intervals follows a number of people, public or noisy, and was not given.
     """
 
     region: Region
     centres: FloatArray
-    radii: FloatArray
     method: Method
     answers: tuple[LaplaceAnswers, ...]
     gamma: float
     seeded: bool
     unit: Literal["person", "row"] = "person"
-    sized_by_people: bool = False
+    radii: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.centres.ndim != 2 or self.centres.shape[1] != 2 or self.radii.shape != (len(self.centres),):
-            raise UsageError("intervals need one radius for each centre")
-        if len(self.radii) < 2 or not (np.isfinite(self.radii).all() and (self.radii > 0).all()):
+        if self.centres.ndim != 2 or self.centres.shape[1] != 2 or len(self.centres) < 2:
             raise UsageError("intervals need at least two centres, all different")
         if not (np.abs(self.centres) <= np.array(self.region.half_extent_square) * (1 + 1e-12)).all():
             raise UsageError("the centres of intervals must lie in their region")
+        # Slow to load, and many commands never need it.
+        from scipy.spatial import cKDTree  # noqa: PLC0415
+
+        distances, _ = cKDTree(self.centres).query(self.centres, k=2)
+        object.__setattr__(self, "radii", check_gamma(self.gamma) * np.ascontiguousarray(distances[:, 1]))
+        if not (self.radii > 0).all():
+            raise UsageError("intervals need at least two centres, all different")
         for array in (self.centres, self.radii):
             array.setflags(write=False)
 
@@ -102,7 +103,7 @@ class Intervals:
 
     @property
     def radii_m(self) -> FloatArray:
-        """Radii in metres (per-axis scaling: along the longer axis)."""
+        """Radii in meters (per-axis scaling: along the longer axis)."""
         return self.radii * self.region.metres_per_unit
 
     @property
@@ -111,24 +112,28 @@ class Intervals:
         return not self.answers
 
     def fit_cost(self, delta: float) -> tuple[float, float]:
-        """Return epsilon and delta between fitting with and without one person, at most the given delta."""
+        """Return epsilon and delta between fitting with and without one user, about the given delta at most."""
         if not self.answers:
             return 0.0, 0.0
-        pure, unreachable = self.pure_fit_cost
-        epsilon = fit_epsilon(self.answers, delta=delta)
-        # A delta that saves next to nothing is not worth having.
-        return (epsilon, min(1.0, delta + unreachable)) if epsilon < 0.99 * pure else (pure, unreachable)
-
-    @property
-    def pure_fit_cost(self) -> tuple[float, float]:
-        """Epsilon by plain composition, and as delta what the finite range of the noise adds."""
+        # Plain composition needs no delta but for what the finite range of the noise adds.
         unreachable = sum(4 * part.count * math.exp(1 / part.scale - EXPONENTIAL_REACH) for part in self.answers)
-        return pure_fit_epsilon(self.answers), min(1.0, unreachable)
+        pure, epsilon = pure_fit_epsilon(self.answers), fit_epsilon(self.answers, delta=delta)
+        # A delta that saves next to nothing is not worth having.
+        saved = epsilon < 0.99 * pure
+        return (epsilon, min(1.0, delta + unreachable)) if saved else (pure, min(1.0, unreachable))
 
     def guarantee(self, delta: float) -> Guarantee:
         """Return what holds for the intervals themselves, once they are published."""
         epsilon, delta = self.fit_cost(delta)
-        promise = Guarantee(
+        promise, not_covered, because = "the discs were made without anybody's data", "", "no data, no cost"
+        if self.answers:
+            asked = " and ".join(f"{part.count} with scale {part.scale:.4g}" for part in self.answers)
+            because = (
+                f"all sums and counts that a person is in, each of which one changes by 1, have Laplace noise: {asked}"
+            )
+            promise = "how much the discs can depend on any one row fitted on is bounded by epsilon"
+            not_covered = "the discs show where people in general are; replacing the place of one row counts twice"
+        found = Guarantee(
             title="The intervals",
             notion=Notion.CENTRAL,
             epsilon=epsilon,
@@ -138,21 +143,13 @@ class Intervals:
                 "the data fitted on, with and without one row, both such as can be fitted at all (enough people, not "
                 "all at one place)"
             ),
-            promise=(
-                "how much the discs can depend on any one row fitted on is bounded by epsilon"
-                if self.answers
-                else "the discs were made without anybody's data"
-            ),
-            not_covered=(
-                "the discs show where people in general are; replacing the place of one row counts twice"
-                if self.answers
-                else ""
-            ),
+            promise=promise,
+            not_covered=not_covered,
             basis=Basis.THEOREM,
-            because=_fit_reason(self),
+            because=because,
             notes=(SEEDED_INTERVALS_NOTE,) if self.seeded else (),
         )
-        return promise if self.unit == "person" else promise.counted_per_row()
+        return found if self.unit == "person" else found.counted_per_row()
 
     # -- one JSON file ---------------------------------------------------------------------------------------
 
@@ -165,14 +162,7 @@ class Intervals:
         return {
             "format": FORMAT,
             "version": FORMAT_VERSION,
-            "region": {
-                "south": self.region.south,
-                "west": self.region.west,
-                "north": self.region.north,
-                "east": self.region.east,
-                "scaling": self.region.scaling,
-                "name": self.region.name,
-            },
+            "region": asdict(self.region),
             "method": self.method,
             "budget": {
                 "neighbours": f"add or remove one {self.unit}",
@@ -183,7 +173,6 @@ class Intervals:
             },
             "gamma": self.gamma,
             "seeded": self.seeded,
-            "sized_by_people": self.sized_by_people,
             "centres": self.centres.tolist(),
             "radii": self.radii.tolist(),
         }
@@ -192,76 +181,51 @@ class Intervals:
 def intervals_from_json(text: str) -> Intervals:
     """Read intervals that `Intervals.to_json` wrote."""
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        raise DataError(_NO_INTERVALS) from None
-    return intervals_from_document(document)
+        return intervals_from_document(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise (error if isinstance(error, DataError) else DataError(_NO_INTERVALS)) from None
 
 
 def intervals_from_document(document: Any) -> Intervals:
     """Read what `Intervals.to_document` gave."""
     try:
-        if document["format"] != FORMAT:
-            raise KeyError("format")
-        version = document["version"]
-        if version == FORMAT_VERSION:
-            return _from_document(document)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise DataError(_NO_INTERVALS) from None
-    raise DataError(f"the intervals file has format version {version}, this Nearveil reads {FORMAT_VERSION}; fit again")
+        if document["format"] == FORMAT and document["version"] != FORMAT_VERSION:
+            version = document["version"]
+            raise DataError(
+                f"the intervals file has format version {version}, this Nearveil reads {FORMAT_VERSION}; fit again"
+            )
+        return _from_document(document)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise (error if isinstance(error, DataError) else DataError(_NO_INTERVALS)) from None
 
 
 def _from_document(document: dict[str, Any]) -> Intervals:
-    if document["method"] not in METHOD_NAMES:
-        raise ValueError("method")
-    answers = document["budget"]["laplace_answers"]
-    if document["budget"]["unit"] not in ("person", "row"):
-        raise ValueError("unit")
+    budget = document["budget"]
     intervals = Intervals(
         region=Region(**document["region"]),
         centres=np.array(document["centres"], dtype=np.float64),
-        radii=np.array(document["radii"], dtype=np.float64),
         method=document["method"],
-        answers=tuple(LaplaceAnswers(int(part["count"]), float(part["scale"])) for part in answers),
+        answers=tuple(LaplaceAnswers(int(part["count"]), float(part["scale"])) for part in budget["laplace_answers"]),
         gamma=float(document["gamma"]),
         seeded=bool(document["seeded"]),
-        unit=document["budget"]["unit"],
-        sized_by_people=bool(document["sized_by_people"]),
+        unit=budget["unit"],
     )
-    # Intervals from data that was never asked, or public ones that cost something, cannot be.
-    if (intervals.method == "public") != (not intervals.answers):
-        raise ValueError("answers")
-    if not np.allclose(intervals.radii, radii_around(intervals.centres, check_gamma(intervals.gamma)), rtol=1e-9):
-        raise ValueError("radii")
+    sound = (
+        document["format"] == FORMAT
+        and intervals.method in METHOD_NAMES
+        and intervals.unit in ("person", "row")
+        # Intervals from data that was never asked, or public ones that cost something, cannot be.
+        and (intervals.method == "public") == intervals.is_free
+        and np.allclose(intervals.radii, document["radii"], rtol=1e-9)
+    )
+    if not sound:
+        raise ValueError("document")
     return intervals
 
 
-def _fit_reason(intervals: Intervals) -> str:
-    if not intervals.answers:
-        return "no data, no cost"
-    asked = " and ".join(f"{part.count} with scale {part.scale:.4g}" for part in intervals.answers)
-    reason = (
-        f"every sum and count that a person is in has Laplace noise, in units of what one person can change: {asked}"
-    )
-    if not intervals.sized_by_people:
-        return reason
-    return f"{reason}; their number follows a public or noisy number of people, one for every {PEOPLE_PER_CENTRE}"
-
-
-def radii_around(centres: FloatArray, gamma: float) -> FloatArray:
-    """Return gamma times the distance from each centre to the nearest other one."""
-    if len(centres) <= _FEW_CENTRES:
-        squares = np.square(centres[:, None, 0] - centres[:, 0]) + np.square(centres[:, None, 1] - centres[:, 1])
-        np.fill_diagonal(squares, np.inf)
-        return gamma * np.sqrt(squares.min(axis=1))
-    from scipy.spatial import cKDTree  # noqa: PLC0415
-
-    distances, _ = cKDTree(centres).query(centres, k=2)
-    return gamma * np.ascontiguousarray(distances[:, 1])
-
-
+@lru_cache(maxsize=8)
 def without_small_intervals(intervals: Intervals, least_radius_m: float) -> Intervals:
-    """Leave out centres until no disc is smaller than ``least_radius_m`` metres; those left get larger cells.
+    """Leave out centers until no disc is smaller than ``least_radius_m`` meters; those left get larger cells.
 
     Looks at nothing but the intervals, so it costs nothing.
     """
@@ -278,7 +242,7 @@ def without_small_intervals(intervals: Intervals, least_radius_m: float) -> Inte
         return intervals
     if kept.sum() < 2:
         raise UsageError("the least radius leaves fewer than two intervals; ask for a smaller one")
-    return replace(intervals, centres=centres[kept], radii=radii_around(centres[kept], intervals.gamma))
+    return replace(intervals, centres=centres[kept])
 
 
 def check_gamma(gamma: float) -> float:
@@ -289,22 +253,15 @@ def check_gamma(gamma: float) -> float:
 
 
 def cell_polygons(intervals: Intervals) -> list[FloatArray]:
-    """Return, for each interval, the corners of its cell: where its centre is the nearest, within the region."""
-    half_width, half_height = intervals.region.half_extent_square
-    centres = intervals.centres
+    """Return, for each interval, the corners of its cell: where its center is the nearest, within the region."""
+    centres, half = intervals.centres, np.array(intervals.region.half_extent_square)
     # Mirror images in the four sides make the sides part of the Voronoi diagram, which clips every cell exactly.
-    mirrored = [centres]
-    for axis, half in ((0, half_width), (1, half_height)):
-        for side in (-half, half):
-            image = centres.copy()
-            image[:, axis] = 2 * side - image[:, axis]
-            mirrored.append(image)
+    images = [centres * (1 - 2 * axis) + 2 * side * half * axis for axis in np.eye(2) for side in (-1, 1)]
     from scipy.spatial import Voronoi, cKDTree  # noqa: PLC0415
 
-    diagram = Voronoi(np.unique(np.vstack(mirrored), axis=0), qhull_options="Qbb Qc Qz")
+    diagram = Voronoi(np.unique(np.vstack([centres, *images]), axis=0), qhull_options="Qbb Qc Qz")
     _, own = cKDTree(diagram.points).query(centres)
-    corners = np.array([half_width, half_height])
-    return [np.clip(diagram.vertices[diagram.regions[diagram.point_region[point]]], -corners, corners) for point in own]
+    return [np.clip(diagram.vertices[diagram.regions[diagram.point_region[point]]], -half, half) for point in own]
 
 
 def l1_diameter(polygon: FloatArray) -> float:

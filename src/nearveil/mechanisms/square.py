@@ -47,7 +47,7 @@ class Square(Mechanism):
         *,
         epsilon: float = 1.0,
         aim: Aim = "average",
-        region: Region | str = "san-francisco",
+        region: Region | str | None = None,
         seed: int | None = None,
     ) -> None:
         check_epsilon(epsilon)
@@ -57,39 +57,41 @@ class Square(Mechanism):
         self.aim = aim
         self.region = region
         self.seed = seed
+        _ = self.resolved_region
 
     @property
     def side(self) -> float:
         """Side of the square, in units of the square [-1, 1]²."""
-        half_width, half_height = self.resolved_region.half_extent_square
-        return square_side(self.epsilon, 2 * half_width, 2 * half_height, self.aim)
+        width, height = 2 * self._half_extent
+        return square_side(self.epsilon, width, height, self.aim)
 
+    @property
+    def _half_extent(self) -> FloatArray:
+        return np.array(self.resolved_region.half_extent_square)
+
+    @property
     def _outside_density(self) -> float:
-        half_width, half_height = self.resolved_region.half_extent_square
-        return 1 / (4 * half_width * half_height + math.expm1(self.epsilon) * self.side**2)
+        return float(1 / (4 * self._half_extent.prod() + math.expm1(self.epsilon) * self.side**2))
 
     def _corner(self, x: FloatArray) -> FloatArray:
         """Lower left corner of the square around x, moved into the region."""
-        half_extent = np.array(self.resolved_region.half_extent_square)
-        lower: FloatArray = np.clip(np.asarray(x) - self.side / 2, -half_extent, half_extent - self.side)
+        half_extent, side = self._half_extent, self.side
+        lower: FloatArray = np.clip(np.asarray(x) - side / 2, -half_extent, half_extent - side)
         return lower
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Uniform on the region with probability α A, else uniform in the square."""
-        half_extent = np.array(self.resolved_region.half_extent_square)
-        u = rows.uniforms(3)
-        anywhere = u[:, :1] < self._outside_density() * 4 * half_extent.prod()
+        half_extent, u = self._half_extent, rows.uniforms(3)
+        anywhere = u[:, :1] < self._outside_density * 4 * half_extent.prod()
         drawn: FloatArray = np.where(anywhere, (2 * u[:, 1:] - 1) * half_extent, self._corner(x) + self.side * u[:, 1:])
         return drawn
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per unit of the square."""
-        half_extent = np.array(self.resolved_region.half_extent_square)
         offset = np.asarray(t) - self._corner(x)
         near = ((offset >= 0) & (offset <= self.side)).all(axis=-1)
-        inside = (np.abs(t) <= half_extent).all(axis=-1)
-        base = math.log(self._outside_density())
-        density: FloatArray = np.where(inside, base + self.epsilon * near, -np.inf)
+        inside = (np.abs(t) <= self._half_extent).all(axis=-1)
+        density: FloatArray = np.where(inside, math.log(self._outside_density) + self.epsilon * near, -np.inf)
         return density
 
     def rescaled(self, factor: float) -> Self:
@@ -114,7 +116,7 @@ class Square(Mechanism):
     def _certificate(self) -> Certificate:
         """Loss at an output in one corner, between a place there and one whose square does not reach it."""
         corner = self.resolved_region.half_extent_square
-        opposite = (-corner[0], -corner[1])
+        opposite = -corner[0], -corner[1]
         # With a square as large as the region all people are indistinguishable.
         reached = bool((self._corner(np.array(opposite)) + self.side >= np.array(corner)).all())
         return Certificate(
@@ -130,13 +132,7 @@ class Square(Mechanism):
 
 
 def square_side(epsilon: float, width: float, height: float, aim: Aim = "average") -> float:
-    """Return the side that makes the average or the worst-case squared error least, on a width x height region.
-
-    Examples
-    --------
-    >>> [round(square_side(epsilon, 1, 1), 3) for epsilon in (0.5, 1, 2, 4, 6)]
-    [0.681, 0.636, 0.543, 0.372, 0.241]
-    """
+    """Return the side that makes the average or the worst-case squared error least, on a width x height region."""
     excess = math.expm1(epsilon)
     area, total = width * height, width + height
     diagonal = width**2 + height**2
@@ -147,13 +143,8 @@ def square_side(epsilon: float, width: float, height: float, aim: Aim = "average
     else:
 
         def slope(b: float) -> float:
-            return (
-                3 * excess * total * b**5
-                + 4 * excess * area * b**4
-                + 5 * area * total * b**3
-                + 8 * area**2 * b**2
-                - 4 * area**2 * diagonal
-            )
+            rising = 3 * excess * total * b**5 + 4 * excess * area * b**4 + 5 * area * total * b**3
+            return rising + 8 * area**2 * b**2 - 4 * area**2 * diagonal
 
         side = root_between(slope, 0.0, 2 * max(width, height), precision=2e-12)
     return min(side, width, height)

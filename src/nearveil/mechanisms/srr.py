@@ -5,22 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Self
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.kernels import kernel
 from nearveil.mechanisms.base import Mechanism, local_guarantee, rounding_delta
-from nearveil.mechanisms.morton import deinterleave, interleave
 from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, check_count, check_epsilon
 from nearveil.randomness import RowKeystream
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 
-MOST_LISTED_CELLS = 4096
-"""Up to this number of cells, every pair is checked."""
+_MOST_LISTED_CELLS = 4096
+_MOST_GROUPS = 6
+_BISECTIONS = 40
 
 
 class SRR(Mechanism):
@@ -36,7 +35,7 @@ class SRR(Mechanism):
         Public list of the cells that may be published, if not all (land without sea). Someone elsewhere counts as
         being in the nearest of them.
     region : Region or str
-        Public region.
+        Public region: a Region, a name, "south,west,north,east", or a GeoJSON file.
     seed : int, optional
         For experiments only.
 
@@ -54,34 +53,46 @@ class SRR(Mechanism):
         epsilon: float = 1.0,
         levels: int = 6,
         cells: Sequence[tuple[int, int]] | None = None,
-        region: Region | str = "san-francisco",
+        region: Region | str | None = None,
         seed: int | None = None,
     ) -> None:
         check_epsilon(epsilon)
         check_count(levels, "levels", least=1, most=10)
+        if cells is not None:
+            if not 2 <= len({(column, row) for column, row in cells}) <= _MOST_LISTED_CELLS:
+                raise UsageError(f"cells must list between 2 and {_MOST_LISTED_CELLS:,} different cells")
+            if not all(min(cell) >= 0 and max(cell) < 2**levels for cell in cells):
+                raise UsageError(f"cells are (column, row) pairs from 0 to {2**levels - 1}")
         self.epsilon = epsilon
         self.levels = levels
         self.cells = cells
-        if cells is not None:
-            _check_cells(cells, levels)
         self.region = region
         self.seed = seed
+        _ = self.resolved_region
 
-    @property
+    @cached_property
     def channel(self) -> StaircaseChannel:
         """The finite channel between cells, calibrated by its realised loss."""
-        cells = None if self.cells is None else tuple((int(column), int(row)) for column, row in self.cells)
-        return _channel(self.epsilon, self.levels, cells)
+        if self.cells is None:
+            codes = np.arange(4**self.levels, dtype=np.int64)
+        else:
+            columns, rows = np.array(self.cells, dtype=np.int64).T
+            codes = np.unique(interleave(columns, rows))
+        return calibrated_channel(codes, self.levels, self.epsilon)
 
     def _prepare(self) -> None:
         _ = self.channel
 
+    @classmethod
+    def from_spec_params(cls, params: dict[str, Any]) -> Self:
+        """Return a copy, of parameters from a file."""
+        cells = params.get("cells")
+        return cls(**{**params, "cells": cells and [(int(column), int(row)) for column, row in cells]})
+
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Pick a group, a uniform member of it, and a uniform point of that cell."""
-        channel = self.channel
         u = rows.uniforms(4)
-        answers = _sample(self._cell_index(x), channel.starts, channel.stops, channel.weights, channel.alpha, u)
-        lower, size = self._cell_corners(channel.codes[answers])
+        lower, size = self._cell_corners(self.channel.codes[self.channel.answers(self._cell_index(x), u)])
         return lower + size * u[:, 2:]
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
@@ -97,10 +108,7 @@ class SRR(Mechanism):
         runs = zip(channel.starts, channel.stops, strict=True)
         group = len(channel.weights) - sum((start[sources] <= index) & (index < stop[sources]) for start, stop in runs)
         area = 4 * half_extent.prod() / 4**self.levels
-        density: FloatArray = np.where(
-            possible, np.log(channel.weights[group] * channel.alpha[sources] / area), -np.inf
-        )
-        return density
+        return np.where(possible, np.log(channel.weights[group] * channel.alpha[sources] / area), -np.inf)
 
     def _cell_code(self, x: FloatArray) -> IntArray:
         half_extent = np.array(self.resolved_region.half_extent_square)
@@ -135,163 +143,96 @@ class SRR(Mechanism):
     @property
     def guarantee(self) -> Guarantee:
         """Local differential privacy over the region."""
-        full = self.cells is None
-        return local_guarantee(
-            epsilon=self.epsilon,
-            delta=rounding_delta(self.epsilon, choices=len(self.channel.weights)),
-            basis=Basis.THEOREM if full else Basis.CERTIFICATE,
-            because=(
-                "on a full grid all rows of the channel are alike, and their largest ratio is e^epsilon; delta is what "
-                "the rounding of numbers can add"
-                if full
-                else "the largest ratio over every pair of cells and every answer, computed; delta is what the "
-                "rounding of numbers can add"
-            ),
-            notes=self._notes(),
-            certificate=self._certificate(),
-        )
-
-    def _certificate(self) -> Certificate:
-        """Every pair of cells and every answer, or on a large full grid its first and its last cell."""
-        channel = self.channel
-        exhaustive = len(channel.codes) <= MOST_LISTED_CELLS
-        loss, first, second, output = _worst_case(channel) if exhaustive else _opposite_corners(channel)
+        full, channel = self.cells is None, self.channel
+        # On a full grid, the first and the last cell are as far apart as any two.
+        corners = float(np.log(channel.weights[0] / channel.weights[-1])), 0, len(channel.codes) - 1, 0
+        loss, first, second, output = corners if full else channel.worst_case
         lower, size = self._cell_corners(channel.codes[[first, second, output]])
         places = [(float(east), float(north)) for east, north in lower + size / 2]
-        return Certificate(
-            # The ratio of two rounded numbers may come out a last digit above.
-            bound=min(loss, self.epsilon) if loss <= self.epsilon * (1 + 1e-12) else loss,
-            attained=loss,
-            first=places[0],
-            second=places[1],
-            output=places[2],
-            frame=self.frame,
-            method=Method.EXHAUSTIVE if exhaustive else Method.CLOSED_FORM,
-            how=(
-                f"the largest log-ratio over all pairs of {len(channel.codes):,} cells and all answers, computed"
-                if exhaustive
-                else "on a full grid all rows of the channel have the same values, whose largest ratio is c"
+        how = (
+            "on a full grid all rows of the channel have the same values, whose largest ratio is e^epsilon"
+            if full
+            else f"the largest log-ratio over all pairs of {len(channel.codes):,} cells and all answers, computed"
+        )
+        return local_guarantee(
+            epsilon=self.epsilon,
+            delta=rounding_delta(self.epsilon, choices=len(channel.weights)),
+            basis=Basis.THEOREM if full else Basis.CERTIFICATE,
+            because=f"{how}; delta is what the rounding of numbers can add",
+            notes=self._notes(),
+            certificate=Certificate(
+                # The ratio of two rounded numbers may come out a last digit above.
+                bound=min(loss, self.epsilon) if loss <= self.epsilon * (1 + 1e-12) else loss,
+                attained=loss,
+                first=places[0],
+                second=places[1],
+                output=places[2],
+                frame=self.frame,
+                method=Method.CLOSED_FORM if full else Method.EXHAUSTIVE,
+                how=how,
             ),
         )
-
-
-def _check_cells(cells: Sequence[tuple[int, int]], levels: int) -> None:
-    side = 2**levels
-    if not 2 <= len({(column, row) for column, row in cells}) <= MOST_LISTED_CELLS:
-        raise UsageError(f"cells must list between 2 and {MOST_LISTED_CELLS:,} different cells")
-    if not all(0 <= column < side and 0 <= row < side for column, row in cells):
-        raise UsageError(f"cells are (column, row) pairs from 0 to {side - 1}")
-
-
-@lru_cache(maxsize=16)
-def _channel(epsilon: float, levels: int, cells: tuple[tuple[int, int], ...] | None) -> StaircaseChannel:
-    if cells is None:
-        codes = np.arange(4**levels, dtype=np.int64)
-    else:
-        places = np.array(cells, dtype=np.int64)
-        codes = np.unique(interleave(places[:, 0], places[:, 1]))
-    return calibrated_channel(codes, levels, epsilon)
-
-
-@lru_cache(maxsize=16)
-def _worst_case(channel: StaircaseChannel) -> tuple[float, int, int, int]:
-    return channel.worst_case()
-
-
-def _opposite_corners(channel: StaircaseChannel) -> tuple[float, int, int, int]:
-    last = len(channel.codes) - 1
-    return float(np.log(channel.weights[0] / channel.weights[-1])), 0, last, 0
-
-
-@kernel
-def _sample(
-    cells: IntArray, starts: IntArray, stops: IntArray, weights: FloatArray, alpha: FloatArray, u: FloatArray
-) -> IntArray:
-    """For each source cell, the index of the answer: a group by its probability, then a uniform member."""
-    out = np.empty(len(cells), dtype=np.int64)
-    for i in range(len(cells)):
-        cell = cells[i]
-        left = u[i, 0] / alpha[cell]
-        inner_start = inner_stop = starts[0, cell]
-        for j in range(len(weights)):
-            inner = inner_stop - inner_start
-            size = stops[j, cell] - starts[j, cell] - inner
-            if size > 0:
-                # A member of this run that is not in the one before. Rounding may run past the last group; then
-                # the member of the last group that has any stands.
-                place = starts[j, cell] + min(int(u[i, 1] * size), size - 1)
-                out[i] = place if place < inner_start else place + inner
-                if left < weights[j] * size:
-                    break
-            left -= weights[j] * size
-            inner_start, inner_stop = starts[j, cell], stops[j, cell]
-    return out
 
 
 # The staircase channel: finite, so that its loss is computed and not assumed.
 
 
-_MOST_GROUPS = 6
-_BISECTIONS = 40
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class StaircaseChannel:
     """Answer y for input x with probability w_j α(x), where j is the group of y as seen from x.
 
     Groups are by longest common prefix of Morton codes: G_1 is x's own cell, G_m the farthest.
-
-    Attributes
-    ----------
-    codes : ndarray
-        The domain: sorted Morton codes of d cells.
-    starts, stops : ndarray of shape (groups, d)
-        G_1 ∪ … ∪ G_j of each cell, as a run ``codes[start:stop]``.
-    weights : ndarray
-        w_1 > … > w_m = 1.
-    alpha : ndarray of shape (d,)
-        α_min(x) = 1 / Σ_j |G_j(x)| w_j.
     """
 
     codes: IntArray
+    """The domain: sorted Morton codes of d cells."""
     starts: IntArray
+    """G_1 ∪ … ∪ G_j of each cell, as a run ``codes[start:stop]``: shape (groups, d)."""
     stops: IntArray
     weights: FloatArray
+    """w_1 > … > w_m = 1."""
     alpha: FloatArray
+    """α_min(x) = 1 / Σ_j |G_j(x)| w_j of each cell."""
 
     def row(self, cell: int) -> FloatArray:
         """q(y | x) for x the given cell and every y of the domain."""
         probabilities = np.empty(len(self.codes))
-        for start, stop, weight in zip(
-            self.starts[::-1, cell], self.stops[::-1, cell], self.weights[::-1], strict=True
-        ):
-            probabilities[start:stop] = weight * self.alpha[cell]
+        for group in reversed(range(len(self.weights))):
+            run = slice(self.starts[group, cell], self.stops[group, cell])
+            probabilities[run] = self.weights[group] * self.alpha[cell]
         return probabilities
 
-    def realised_loss(self) -> float:
-        """Max over y of ln(max_x q(y|x) / min_x q(y|x)), exactly: every pair, every output."""
-        return self.worst_case()[0]
+    def answers(self, cells: IntArray, u: FloatArray) -> IntArray:
+        """For each source cell, the index of the answer: a group by its probability, then a uniform member."""
+        everyone, starts, runs = np.arange(len(cells)), self.starts[:, cells], (self.stops - self.starts)[:, cells]
+        sizes = np.diff(runs, axis=0, prepend=0)
+        passed = np.cumsum(self.weights[:, None] * sizes * self.alpha[cells], axis=0)
+        # Rounding may leave the last sum below 1; beyond it stands the last group that has any member.
+        last = len(sizes) - 1 - np.argmax(sizes[::-1] > 0, axis=0)
+        group = np.minimum((u[:, 0] >= passed).sum(axis=0), last)
+        size = sizes[group, everyone]
+        place = starts[group, everyone] + np.minimum((u[:, 1] * size).astype(np.int64), size - 1)
+        # The run before, of nearer groups, is left out.
+        inner = np.where(group > 0, runs[group - 1, everyone], 0)
+        return np.where(place < starts[group - 1, everyone], place, place + inner)
 
+    @cached_property
     def worst_case(self) -> tuple[float, int, int, int]:
         """The largest loss over every pair and every output, and where: the likelier cell, the other, the output."""
-        highest = np.zeros(len(self.codes))
-        lowest = np.full(len(self.codes), np.inf)
-        likeliest, unlikeliest = np.zeros((2, len(self.codes)), dtype=np.int64)
-        for cell in range(len(self.codes)):
-            probabilities = self.row(cell)
-            likeliest[probabilities > highest] = cell
-            unlikeliest[probabilities < lowest] = cell
-            np.maximum(highest, probabilities, out=highest)
-            np.minimum(lowest, probabilities, out=lowest)
-        losses = np.log(highest / lowest)
+        table = np.array([self.row(cell) for cell in range(len(self.codes))])
+        losses = np.log(table.max(axis=0) / table.min(axis=0))
         output = int(np.argmax(losses))
-        return float(losses[output]), int(likeliest[output]), int(unlikeliest[output]), output
+        return float(losses[output]), int(table[:, output].argmax()), int(table[:, output].argmin()), output
 
 
 def staircase_channel(codes: IntArray, levels: int, c: float) -> StaircaseChannel:
     """Return the channel with ratio ``c`` between the nearest and the farthest group."""
-    groups = _group_count(c)
-    starts, stops = _prefix_runs(codes, levels, groups)
+    groups = int(min(max(round(2 * c / (c - 1)), 2), _MOST_GROUPS))
+    # For each group and cell, the run of cells that share at least the group's levels of prefix with it.
+    shared = np.rint(np.linspace(levels, 0, groups)).astype(np.int64)
+    block = 2 * (levels - shared)[:, None]
+    lower = (codes[None, :] >> block) << block
+    starts, stops = np.searchsorted(codes, lower), np.searchsorted(codes, lower + (1 << block))
     weights = 1 + (groups - np.arange(1, groups + 1)) * (c - 1) / (groups - 1)
     sizes = np.diff(stops - starts, axis=0, prepend=0)
     return StaircaseChannel(codes, starts, stops, weights, 1 / (weights @ sizes))
@@ -303,27 +244,38 @@ def calibrated_channel(codes: IntArray, levels: int, epsilon: float) -> Staircas
     On a full grid every cell has the same α and c = e^ε is exact. On any other domain it would overspend.
     """
     largest = staircase_channel(codes, levels, math.exp(epsilon))
-    if len(codes) == 4**levels or largest.realised_loss() <= epsilon:
+    if len(codes) == 4**levels or largest.worst_case[0] <= epsilon:
         return largest
-    low, high = 0.0, epsilon
-    best = None
+    low, high, best = 0.0, epsilon, staircase_channel(codes, levels, 1 + 1e-12)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         channel = staircase_channel(codes, levels, math.exp(middle))
-        if channel.realised_loss() <= epsilon:
+        if channel.worst_case[0] <= epsilon:
             low, best = middle, channel
         else:
             high = middle
-    return best if best is not None else staircase_channel(codes, levels, 1 + 1e-12)
+    return best
 
 
-def _group_count(c: float) -> int:
-    return int(min(max(round(2 * c / (c - 1)), 2), _MOST_GROUPS))
+# Morton codes: cells of a 2^h x 2^h grid numbered so that every quadtree block is a run of numbers.
 
 
-def _prefix_runs(codes: IntArray, levels: int, groups: int) -> tuple[IntArray, IntArray]:
-    """For each group and cell, the run of cells that share at least that group's levels of prefix with it."""
-    shared = np.rint(np.linspace(levels, 0, groups)).astype(np.int64)
-    block = 2 * (levels - shared)[:, None]
-    lower = (codes[None, :] >> block) << block
-    return np.searchsorted(codes, lower), np.searchsorted(codes, lower + (1 << block))
+# A perfect shuffle of 2 x 16 bits: by how much bits are moved, and the mask of those that are.
+_SHUFFLE = ((8, 0x0000FF00), (4, 0x00F000F0), (2, 0x0C0C0C0C), (1, 0x22222222))
+
+
+def interleave(column: IntArray, row: IntArray) -> IntArray:
+    """Return the Morton code of each (column, row), the row's bits in front."""
+    code = (row << 16) | column
+    for shift, mask in _SHUFFLE:
+        moved = (code ^ (code >> shift)) & mask
+        code = code ^ moved ^ (moved << shift)
+    return code
+
+
+def deinterleave(code: IntArray) -> tuple[IntArray, IntArray]:
+    """Return column and row of each Morton code."""
+    for shift, mask in reversed(_SHUFFLE):
+        moved = (code ^ (code >> shift)) & mask
+        code = code ^ moved ^ (moved << shift)
+    return code & 0xFFFF, code >> 16

@@ -14,29 +14,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Any
+from functools import cached_property
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from nearveil.errors import UsageError
 from nearveil.kernels import inlined_kernel, kernel
-from nearveil.mechanisms.cell_steps import STEP, STEP_BITS, Reach, graph_of, in_threads, reach_of
-from nearveil.mechanisms.cells import (
-    LARGEST_REACH,
-    LARGEST_WEIGHT,
-    LEAST_REACH,
-    LEAST_WEIGHT,
-    Calibration,
-    Cells,
-    find_cell,
-    finder,
-)
+from nearveil.mechanisms.cell_steps import STEP, STEP_BITS, STEP_MASK, Reach, graph_of, in_threads, reach_of
+from nearveil.mechanisms.cells import REACHES, WEIGHTS, Calibration, Cells, kept_by_cells
 from nearveil.privacy.guarantee import Certificate, Method
 from nearveil.types import FloatArray, IntArray, ShortIntArray, WordArray
 
-_STEP_MASK = (1 << STEP_BITS) - 1
 _UNIT_WEIGHT = 1024
 _MOST_BITS = 44
 _SUM_BITS = 62
@@ -44,19 +34,17 @@ _FAR_SHARE = 0.05
 _USUAL_RATE = 1.25
 _RATE_SHARE = 0.75
 _TABLE_ENTRIES = 1 << 26
+_ORDER_BITS = 12
+_BISECTIONS = 60
+_ROUNDS = 2
+_LEAST_RATE, _LARGEST_RATE = 0.02, 60.0
+_CROWD = 3
+_SAMPLED_CELLS = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class StepChannel:
-    """From cell c to cell z with probability w(z) T(D(c, z)) / Z(c), in whole numbers.
-
-    Attributes
-    ----------
-    cells : Cells
-        The cells.
-    rate, farthest, weights
-        As of `Calibration`.
-    """
+    """From cell c to cell z with probability w(z) T(D(c, z)) / Z(c), in whole numbers; numbers as of `Calibration`."""
 
     cells: Cells
     rate: float
@@ -87,8 +75,7 @@ class StepChannel:
     @cached_property
     def sums(self) -> IntArray:
         """Z of each cell, exactly."""
-        sums: IntArray = _whole_sums(self.reach, self.falls, self.weights)
-        return sums
+        return _sums(self.reach, self.falls, self.weights)
 
     @cached_property
     def bound(self) -> float:
@@ -137,8 +124,8 @@ class StepChannel:
             method=Method.EDGES,
             how=(
                 "between neighbours the loss is at most what the probability falls by over their distance, plus the "
-                "difference of their log-sums; both are computed from whole numbers for every pair, and along the "
-                "shortest way between two cells losses and distances add up"
+                "difference of their log-sums, computed from whole numbers for every pair; along the shortest way "
+                "between two cells losses and distances add up"
             ),
         )
 
@@ -146,10 +133,8 @@ class StepChannel:
         """Log probability of answering with a cell, given the cell somebody is in; both are broadcast."""
         source, answer = np.asarray(sources, dtype=np.int64), np.asarray(answers, dtype=np.int64)
         logs = np.log(self.falls.astype(np.float64))[self._steps(source, answer)]
-        found: FloatArray = (
-            logs + np.log(self.weights.astype(np.float64))[answer] - np.log(self.sums.astype(np.float64))[source]
-        )
-        return found
+        weights, sums = np.log(self.weights.astype(np.float64)), np.log(self.sums.astype(np.float64))
+        return logs + weights[answer] - sums[source]
 
     def _steps(self, first: IntArray, second: IntArray) -> npt.NDArray[np.int16]:
         """Steps between cells, at most M; both are broadcast. Ways are as long in both directions."""
@@ -159,119 +144,84 @@ class StepChannel:
             key=lambda ends: len(ends[0][0]),
         )
         row, other = np.broadcast_arrays(row, other)
-        # A row of the table for each of the fewer, and as many at a time as memory allows.
+        # A row of a table for each of the fewer, and as many at a time as memory allows.
         at_once = max(1, _TABLE_ENTRIES // len(self.cells))
-        if len(cells) <= at_once:
-            return _steps_to(cells, self.reach, len(self.cells))[row, other]
         steps = np.empty(row.shape, dtype=np.int16)
         for start in range(0, len(cells), at_once):
+            part = cells[start : start + at_once]
+            table = np.full((len(part), len(self.cells)), self.reach.most, dtype=np.int16)
+            for number, cell in enumerate(part):
+                near, away = self.reach.of(cell)
+                table[number, near] = away
             here = (row >= start) & (row < start + at_once)
-            part = _steps_to(cells[start : start + at_once], self.reach, len(self.cells))
-            steps[here] = part[row[here] - start, other[here]]
+            steps[here] = table[row[here] - start, other[here]]
         return steps
 
     def people_within(self, steps: float) -> float:
         """About how many people the cells within so many steps of somebody held, on average over people."""
-        people = self.cells.people
-        if not people.any():
-            return 0.0
-        near = (np.arange(self.reach.most + 1) <= steps * STEP).astype(np.float64)
+        people, near = self.cells.people, (np.arange(self.reach.most + 1) <= steps * STEP).astype(np.float64)
         # The last stands for everything beyond.
         near[-1] = 0.0
-        return float(_sums(self.reach, near, people) @ people / people.sum())
+        return float(_sums(self.reach, near, people) @ people / max(people.sum(), 1e-9))
 
     @cached_property
     def mean_steps(self) -> float:
         """How many steps away a cell is published, on average over people; what lies beyond M counts as M."""
-        people = self.cells.people
-        falls = self.falls.astype(np.float64)
-        steps = np.arange(self.reach.most + 1) / STEP
-        weights = self.weights.astype(np.float64)
-        # The last entry of each table stands for everything beyond.
+        people, falls, weights = self.cells.people, self.falls.astype(np.float64), self.weights.astype(np.float64)
+        steps = np.arange(len(falls)) / STEP
         means = _sums(self.reach, falls * steps, weights) / _sums(self.reach, falls, weights)
-        return float(means @ people / people.sum()) if people.any() else float(means.mean())
+        return float(np.average(means, weights=people if people.any() else None))
+
+    def draw(self, x: FloatArray, words: WordArray) -> FloatArray:
+        """Draw a cell for each place of the square, and a uniform point of it, by two 64-bit numbers for each place."""
+        found = self.cells.find(x)
+        # Tables of many cells do not fit into a processor's cache; what neighbours need of them does.
+        shift = max(0, len(self.cells).bit_length() - _ORDER_BITS)
+        order = np.argsort((found >> shift).astype(np.uint16), kind="stable")
+        drawn: FloatArray = _draw(found, order, words, self.tables)
+        return drawn
 
     @cached_property
-    def tables(self) -> tuple[Any, ...]:
+    def tables(self) -> _Tables:
         """What compiled code draws from."""
-        cells, reach = self.cells, self.reach
-        find, box, half_extent = finder(cells), cells.layout.box, np.array(cells.region.half_extent_square)
-        local = self.sums - self.falls[-1] * self.weights.sum()
-        # What is looked up together lies together.
-        sources = np.column_stack([reach.starts[:-1], local, self.sums]).astype(np.uint64)
-        answers = np.hstack([cells.corners * box - half_extent, cells.sides[:, None] * box])
-        return (
-            find.half_extent,
-            find.grid,
-            find.starts,
-            find.first,
-            sources,
+        cells, reach, least = self.cells, self.reach, self.falls[-1]
+        corners = cells.boxes()[:, :2]
+        return _Tables(
+            np.column_stack([reach.starts[:-1], self.sums - least * self.weights.sum(), self.sums]).astype(np.uint64),
             reach.entries,
-            (self.falls - self.falls[-1]).astype(np.uint64),
-            np.uint64(self.falls[-1]),
+            (self.falls - least).astype(np.uint64),
+            np.uint64(least),
             self.weights.astype(np.uint32),
             np.cumsum(self.weights).astype(np.uint64),
-            answers,
+            np.hstack([corners, cells.sides[:, None] * cells.layout.box]),
         )
 
 
 def farthest_for(cells: Cells, rate: float) -> int:
     """Return M for about this rate: so far that all cells beyond it together get a small share."""
-    steps = math.ceil(math.log(len(cells) / _FAR_SHARE) / rate)
-    return min(max(steps, LEAST_REACH), LARGEST_REACH)
+    return int(np.clip(math.ceil(math.log(len(cells) / _FAR_SHARE) / rate), *REACHES))
 
 
 _CELLS_AT_ONCE = 4096
+_Numbers = TypeVar("_Numbers", FloatArray, IntArray)
 
 
-def _sums(reach: Reach, falls: FloatArray, weights: FloatArray) -> FloatArray:
-    """Z of each cell."""
-    out = np.empty(len(reach.starts) - 1)
-    total = float(weights.sum())
-    in_threads(
-        lambda start: _add_up(reach.starts, reach.entries, falls, weights, total, start, start + _CELLS_AT_ONCE, out),
-        range(0, len(out), _CELLS_AT_ONCE),
-    )
-    return out
-
-
-def _whole_sums(reach: Reach, falls: IntArray, weights: IntArray) -> IntArray:
-    out = np.empty(len(reach.starts) - 1, dtype=np.int64)
-    total = weights.sum()
-    in_threads(
-        lambda start: _add_up(reach.starts, reach.entries, falls, weights, total, start, start + _CELLS_AT_ONCE, out),
-        range(0, len(out), _CELLS_AT_ONCE),
-    )
+def _sums(reach: Reach, falls: _Numbers, weights: _Numbers) -> _Numbers:
+    """Z of each cell; exactly, of whole numbers. The last of the falls stands for everything beyond."""
+    out, total = np.empty(len(reach.starts) - 1, dtype=falls.dtype), weights.sum()
+    in_threads(lambda start: _add_up(reach, falls, weights, total, start, out), range(0, len(out), _CELLS_AT_ONCE))
     return out
 
 
 @kernel
-def _add_up(
-    starts: IntArray,
-    entries: ShortIntArray,
-    falls: FloatArray,
-    weights: FloatArray,
-    total: float,
-    first: int,
-    last: int,
-    out: FloatArray,
-) -> None:
+def _add_up(reach: Reach, falls: FloatArray, weights: FloatArray, total: float, first: int, out: FloatArray) -> None:
     """What is in reach beyond the least fall, and the least fall of everything."""
     least = falls[-1]
-    for cell in range(first, min(last, len(out))):
+    for cell in range(first, min(first + _CELLS_AT_ONCE, len(out))):
         here = least * total
-        for place in range(starts[cell], starts[cell + 1]):
-            here += (falls[entries[place] & _STEP_MASK] - least) * weights[entries[place] >> STEP_BITS]
+        for entry in reach.entries[reach.starts[cell] : reach.starts[cell + 1]]:
+            here += (falls[entry & STEP_MASK] - least) * weights[entry >> STEP_BITS]
         out[cell] = here
-
-
-def _steps_to(asked: IntArray, reach: Reach, count: int) -> npt.NDArray[np.int16]:
-    """Steps from every cell to each of some, at most M; ways are as long in both directions."""
-    steps = np.full((len(asked), count), reach.most, dtype=np.int16)
-    for row, cell in enumerate(asked):
-        near, away = reach.of(cell)
-        steps[row, near] = away
-    return steps
 
 
 # Drawing: one 64-bit number chooses the cell, another a point of it.
@@ -286,100 +236,70 @@ def _high_product(first: np.uint64, second: np.uint64) -> np.uint64:
     return a * c + ((a * d) >> half) + ((b * c) >> half) + (middle >> half)
 
 
-_BUCKETS = 4096
+class _Tables(NamedTuple):
+    """What compiled code draws from."""
+
+    sources: WordArray
+    """Of each cell: where its entries of the reach begin, the part of Z beyond the least fall, and Z."""
+    entries: npt.NDArray[np.uint32]
+    falls: WordArray
+    """T for each distance, beyond the least."""
+    least: np.uint64
+    weights: npt.NDArray[np.uint32]
+    running: WordArray
+    """Sums of the weights up to each cell."""
+    answers: FloatArray
+    """South-western corner, width and height of each cell in the square."""
 
 
 @kernel
-def _by_cell(
-    x: FloatArray, half_extent: FloatArray, grid: IntArray, starts: ShortIntArray, first: ShortIntArray
-) -> tuple[ShortIntArray, ShortIntArray]:
-    """Return the cell of each place, and an order in which places of neighbouring cells follow each other.
-
-    Tables of a hundred thousand cells do not fit into a processor's cache; what neighbours need of them does.
-    """
-    count, width = len(x), len(starts) // _BUCKETS + 1
-    found, order = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
-    ends = np.zeros(_BUCKETS + 1, dtype=np.int64)
-    for i in range(count):
-        found[i] = find_cell(x[i, 0], x[i, 1], half_extent, grid, starts, first)
-        ends[found[i] // width + 1] += 1
-    for bucket in range(_BUCKETS):
-        ends[bucket + 1] += ends[bucket]
-    for i in range(count):
-        bucket = found[i] // width
-        order[ends[bucket]] = i
-        ends[bucket] += 1
-    return found, order
-
-
-@kernel
-def draw_places(
-    x: FloatArray,
-    words: WordArray,
-    half_extent: FloatArray,
-    grid: IntArray,
-    find_starts: ShortIntArray,
-    find_first: ShortIntArray,
-    sources: WordArray,
-    entries: ShortIntArray,
-    falls: WordArray,
-    least: np.uint64,
-    weights: ShortIntArray,
-    running: WordArray,
-    answers: FloatArray,
-) -> FloatArray:
-    """Draw a cell for each place, and a uniform point of it; ``falls`` are those beyond the least."""
-    out = np.empty((len(x), 2))
-    found, order = _by_cell(x, half_extent, grid, find_starts, find_first)
+def _draw(found: ShortIntArray, order: IntArray, words: WordArray, tables: _Tables) -> FloatArray:
+    """Draw for places whose cells are found, in an order."""
+    out = np.empty((len(found), 2))
     for i in order:
         source = found[i]
-        local = sources[source, 1]
-        chosen = _high_product(words[i, 0], sources[source, 2])
+        local = tables.sources[source, 1]
+        chosen = _high_product(words[i, 0], tables.sources[source, 2])
         if chosen < local:
             # The nearest come first and are the likeliest: few are passed before the one that was chosen.
-            place, passed = np.int64(sources[source, 0]), np.uint64(0)
+            place, passed = np.int64(tables.sources[source, 0]), np.uint64(0)
             while True:
-                cell = np.int64(entries[place] >> STEP_BITS)
-                passed += falls[entries[place] & _STEP_MASK] * np.uint64(weights[cell])
+                entry = tables.entries[place]
+                cell = np.int64(entry >> STEP_BITS)
+                passed += tables.falls[entry & STEP_MASK] * np.uint64(tables.weights[cell])
                 if chosen < passed:
                     break
                 place += 1
         else:
-            cell = np.searchsorted(running, (chosen - local) // least, side="right")
+            cell = np.searchsorted(tables.running, (chosen - local) // tables.least, side="right")
         point = words[i, 1]
         across = (np.float64(point >> np.uint64(32)) + 0.5) * 2.0**-32
         up = (np.float64(point & np.uint64(0xFFFFFFFF)) + 0.5) * 2.0**-32
-        out[i, 0] = answers[cell, 0] + across * answers[cell, 2]
-        out[i, 1] = answers[cell, 1] + up * answers[cell, 3]
+        out[i, 0] = tables.answers[cell, 0] + across * tables.answers[cell, 2]
+        out[i, 1] = tables.answers[cell, 1] + up * tables.answers[cell, 3]
     return out
 
 
 # Calibration: the rate from an epsilon or from a number of people, and weights that make epsilon small.
 
 
-_BISECTIONS = 60
-_ROUNDS = 2
-_LEAST_RATE, _LARGEST_RATE = 0.02, 60.0
-
-
-@lru_cache(maxsize=8)
+@kept_by_cells
 def given_channel(cells: Cells, calibration: Calibration) -> StepChannel:
     """Return the channel that was calibrated before."""
-    weights = np.array(calibration.weights, dtype=np.int64)
-    return StepChannel(cells, calibration.rate, calibration.farthest, weights)
+    return StepChannel(cells, calibration.rate, calibration.farthest, np.array(calibration.weights, dtype=np.int64))
 
 
-@lru_cache(maxsize=8)
-def rescaled_channel(channel: StepChannel, factor: float) -> StepChannel:
-    """Return a channel that falls ``factor`` times as slowly: to test tests with."""
-    return replace(channel, rate=channel.rate / factor)
+@kept_by_cells
+def rescaled_channel(cells: Cells, channel: StepChannel, factor: float) -> StepChannel:
+    """Return a channel between cells that falls ``factor`` times as slowly: to test tests with."""
+    return replace(channel, cells=cells, rate=channel.rate / factor)
 
 
-@lru_cache(maxsize=8)
+@kept_by_cells
 def channel_for_epsilon(cells: Cells, epsilon: float) -> StepChannel:
     """The fastest fall whose bound is at most epsilon, with weights that allow it to be fast."""
-    plain = np.full(len(cells), _UNIT_WEIGHT, dtype=np.int64)
-    best = _fastest(StepChannel(cells, epsilon, farthest_for(cells, _RATE_SHARE * epsilon), plain), epsilon)
+    weights = np.full(len(cells), _UNIT_WEIGHT, dtype=np.int64)
+    best = _fastest(StepChannel(cells, epsilon, farthest_for(cells, _RATE_SHARE * epsilon), weights), epsilon)
     for _ in range(_ROUNDS):
         tried = _fastest(replace(best, weights=balanced_weights(best)), epsilon)
         if tried.rate <= best.rate:
@@ -391,20 +311,19 @@ def channel_for_epsilon(cells: Cells, epsilon: float) -> StepChannel:
 def _fastest(start: StepChannel, epsilon: float) -> StepChannel:
     low, high, best = 0.0, min(epsilon, _LARGEST_RATE), None
     for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        channel = replace(start, rate=middle)
-        if channel.bound <= epsilon:
-            low, best = middle, channel
-        else:
-            high = middle
-        if best is not None and epsilon - best.bound < 1e-9:
+        channel = replace(start, rate=(low + high) / 2)
+        if channel.bound > epsilon:
+            high = channel.rate
+            continue
+        low, best = channel.rate, channel
+        if epsilon - best.bound < 1e-9:
             break
     if best is None:
         raise UsageError("no cells can be drawn at so small an epsilon per step; ask for a larger one")
     return best
 
 
-@lru_cache(maxsize=8)
+@kept_by_cells
 def channel_for_people(cells: Cells, hide_among: int) -> StepChannel:
     """The fastest fall with so many people nearer than the published place, on average over people."""
     cells.check_holds(hide_among)
@@ -433,44 +352,31 @@ def calibrated(cells: Cells) -> Cells:
 
 
 def _rate_for_people(start: StepChannel, hide_among: int) -> StepChannel:
-    nearer = _NearerPeople(start.cells, start.reach)
+    """The fastest fall with so many people nearer to the true place than the published one, on average over people."""
+    cells, reach = start.cells, start.reach
+    # Cells at even shares of the people, so that each counts alike.
+    shares = (np.arange(min(_SAMPLED_CELLS, len(cells))) + 0.5) / min(_SAMPLED_CELLS, len(cells))
+    sampled = np.minimum(np.searchsorted(np.cumsum(cells.people) / cells.people.sum(), shares), len(cells) - 1)
+    centres, rows = cells.centres * cells.region.metres_per_unit, []
+    # A crowd that no cell is small enough for would take the noise from everybody else: it counts as a few cells.
+    people = np.minimum(cells.people, _CROWD * cells.people_per_cell)
+    for cell in sampled:
+        near, steps = reach.of(cell)
+        order = np.argsort(np.hypot(*(centres[near] - centres[cell]).T), kind="stable")
+        held = people[near][order]
+        # Half of the people of a cell are nearer than a place in it.
+        rows.append((steps[order], start.weights[near][order], np.cumsum(held) - held / 2))
+    away, weights, nearer = (np.concatenate(part) for part in zip(*rows, strict=True))
+    starts = np.cumsum([0, *(len(row[0]) for row in rows[:-1])])
     low, high = _LEAST_RATE, _LARGEST_RATE
     for _ in range(_BISECTIONS):
         rate = math.sqrt(low * high)
-        low, high = (rate, high) if nearer(rate, start.weights) > hide_among else (low, rate)
-    return replace(start, rate=high)
-
-
-_SAMPLED_CELLS = 1000
-
-
-class _NearerPeople:
-    """How many people are nearer to the true place than the published one, on average over people, by cells."""
-
-    def __init__(self, cells: Cells, reach: Reach) -> None:
-        people = cells.people / cells.people.sum()
-        # Cells at even shares of the people, so that each counts alike.
-        shares = (np.arange(min(_SAMPLED_CELLS, len(cells))) + 0.5) / min(_SAMPLED_CELLS, len(cells))
-        sampled = np.minimum(np.searchsorted(np.cumsum(people), shares), len(cells) - 1)
-        centres = cells.centres * cells.region.metres_per_unit
-        rows = []
-        for cell in sampled:
-            near, steps = reach.of(cell)
-            away = np.hypot(*(centres[near] - centres[cell]).T)
-            order = np.argsort(away, kind="stable")
-            held = cells.people[near][order]
-            # Half of the people of a cell are nearer than a place in it.
-            rows.append((steps[order], near[order], np.cumsum(held) - held / 2))
-        self._steps, self._near, self._nearer = (np.concatenate(part) for part in zip(*rows, strict=True))
-        self._starts = np.cumsum([0, *(len(row[0]) for row in rows[:-1])])
-        self._most = reach.most
-
-    def __call__(self, rate: float, weights: IntArray) -> float:
-        falls = np.exp(-rate / STEP * np.arange(self._most + 1))
+        falls = np.exp(-rate / STEP * np.arange(reach.most + 1))
         # The few places that are published just anywhere are left out: they would count half of everybody.
-        local = (falls - falls[-1])[self._steps] * weights[self._near]
-        sums, counted = (np.add.reduceat(part, self._starts) for part in (local, local * self._nearer))
-        return float(np.mean(counted / sums))
+        local = (falls - falls[-1])[away] * weights
+        sums, counted = (np.add.reduceat(part, starts) for part in (local, local * nearer))
+        low, high = (rate, high) if np.mean(counted / sums) > hide_among else (low, rate)
+    return replace(start, rate=high)
 
 
 _BALANCING_STEPS = 60
@@ -505,4 +411,4 @@ def balanced_weights(channel: StepChannel) -> IntArray:
         momentum = 0.9 * momentum + 0.1 * slope
         spread = 0.99 * spread + 0.01 * slope**2
         logs = logs - _BALANCING_PACE * (momentum / (1 - 0.9**turn)) / (np.sqrt(spread / (1 - 0.99**turn)) + 1e-12)
-    return np.clip(np.rint(_UNIT_WEIGHT * np.exp(best_logs)), LEAST_WEIGHT, LARGEST_WEIGHT).astype(np.int64)
+    return np.clip(np.rint(_UNIT_WEIGHT * np.exp(best_logs)), *WEIGHTS).astype(np.int64)

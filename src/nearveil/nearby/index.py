@@ -21,7 +21,7 @@ import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.hashing import HashArray, Key, hash_ids, split_key
-from nearveil.mechanisms.morton import MOST_LEVELS, interleave
+from nearveil.mechanisms.srr import interleave
 from nearveil.nearby._grid import FIRST, NOBODY, Few, Grid, nearest_of
 from nearveil.nearby.stores.base import LeftError, PublishedBatch
 from nearveil.randomness import KEY_BYTES, Randomness, as_randomness
@@ -520,7 +520,7 @@ def _yield_lock() -> None:
 
 def _rows_side_by_side(metres: FloatArray, half_extent_m: tuple[float, float]) -> IntArray:
     """Rows in an order in which neighbours on the ground are mostly neighbours."""
-    cells = 2**MOST_LEVELS
+    cells = 2**12
     shares = (metres / half_extent_m + 1.0) / 2
     column, row = np.clip(shares * cells, 0, cells - 1).astype(np.int64).T
     return np.argsort(interleave(column, row), kind="stable")

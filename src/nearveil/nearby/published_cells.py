@@ -9,7 +9,6 @@ import numpy as np
 from nearveil.errors import DataError
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points, cells_from_published
-from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.stores.base import STEP_M, Store
 
@@ -31,6 +30,6 @@ def cells_from_store(store: Store, protection: Protection, plan: CellPlan | None
         raise DataError("cells are made from two published people or more; wait until there are some")
     region = protection.region
     places = region.clip(region.from_metres(np.vstack(steps).astype(np.float64) * STEP_M))
-    if isinstance(protection.noise, HideAmong):
+    if protection.among is not None:
         return replace(cells_from_points(places, region, plan), source="published")
-    return cells_from_published(places, region, protection.noise.noise_m, plan)
+    return cells_from_published(places, region, protection.planar.noise_m, plan)

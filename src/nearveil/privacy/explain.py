@@ -21,7 +21,7 @@ def explain(guarantee: Guarantee) -> str:
     Examples
     --------
     >>> from nearveil.mechanisms.square import Square
-    >>> print(explain(Square(epsilon=1.0).guarantee).splitlines()[0])
+    >>> print(explain(Square(epsilon=1.0, region="berlin").guarantee).splitlines()[0])
     EVERY PUBLISHED PLACE
     """
     statements = (guarantee, *guarantee.also)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nearveil.errors import UsageError
-from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.registry import check_instance, is_own
+from nearveil.mechanisms.base import Mechanism, is_mechanism
+from nearveil.mechanisms.registry import check_instance, has_own_fit, is_own
 from nearveil.privacy.guarantee import SEEDED_NOTE, Guarantee
 
 FITTED_HERE = (
@@ -21,10 +19,7 @@ ROWS_COMPOSE = (
 )
 
 
-GIVEN_INTERVALS = (
-    "What the intervals cost the people they were made from is taken from their file. It cannot be checked here."
-)
-GIVEN_CELLS = "Where the cells are from, and what that cost, is taken as stated. It cannot be checked here."
+AS_STATED = "Where the {0} are from, and what that cost, is taken as stated. It cannot be checked here."
 NOT_OURS = (
     "The author of {} states this. Nearveil has tested the class (nearveil.audit.conformance), and nobody here has "
     "proved it."
@@ -43,12 +38,12 @@ KEPT_ORDER = (
 
 def check_mechanism(mechanism: Mechanism) -> None:
     """Refuse what cannot be released, or would carry a guarantee that is not true."""
-    if not isinstance(mechanism, Mechanism):
+    if not is_mechanism(mechanism):
         raise UsageError("mechanism must be a Mechanism, such as PlanarLaplace() or DPRS()")
     if is_own(mechanism):
         return
     name = type(mechanism).__name__
-    if type(mechanism).fit not in (Mechanism.fit, DPRS.fit, HideAmong.fit):
+    if not has_own_fit(mechanism):
         raise UsageError(
             f"{name} learns from people in its fit, which only DPRS and HideAmong may in a release; give what it "
             "learned to its constructor"
@@ -102,8 +97,7 @@ def card_of(
         FITTED_HERE.format(mechanism.learns): fitted_here,
         CLIPPED: clip,
         LEFT_OUT: skip_bad,
-        GIVEN_INTERVALS: mechanism.learns == "intervals" and mechanism.given_learned is not None,
-        GIVEN_CELLS: mechanism.learns == "cells" and mechanism.given_learned is not None,
+        AS_STATED.format(mechanism.learns): mechanism.learned is not None and not fitted_here,
         NOT_OURS.format(type(mechanism).__name__): not is_own(mechanism) and guarantee.is_promised,
     }
     notes = [*(note for note, is_so in said.items() if is_so), *guarantee.notes]

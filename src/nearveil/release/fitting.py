@@ -21,7 +21,7 @@ from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan
 from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.nearest import nearest_centre_table
+from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.mechanisms.step_channel import calibrated
 from nearveil.privacy.guarantee import Guarantee, check_epsilon
 from nearveil.privacy.ledger import Ledger
@@ -144,7 +144,7 @@ class PlacesInStream(ExactAnswers):
 
     def sums_around(self, centres: FloatArray) -> IntArray:
         """Sums and numbers of the people nearest to each centre."""
-        nearest = nearest_centre_table(centres, self.region.half_extent_square, lookups=len(self))
+        nearest = NearestCentre(centres)
         sums = np.zeros((len(centres), 3), dtype=np.int64)
         for part in mapped_in_order(lambda whole: nearest.sums(whole.astype(np.int64), 1 / FIXED_POINT), self._parts()):
             sums += part
@@ -262,7 +262,7 @@ class FittedIntervals:
 def fit_intervals(
     source: str | Path,
     *,
-    region: Region | str = "san-francisco",
+    region: Region | str,
     epsilon: float = 1.0,
     delta: float = 1e-5,
     method: FitMethod = "private-grid",
@@ -304,7 +304,7 @@ def fit_intervals(
     >>> rows = "\n".join(f"{latitude:.6f},{longitude:.6f}" for latitude, longitude in people)
     >>> file = Path(tempfile.mkdtemp()) / "people.csv"
     >>> _ = file.write_text(f"latitude,longitude\n{rows}\n")
-    >>> fitted = fit_intervals(file, centres=20)
+    >>> fitted = fit_intervals(file, region="san-francisco", centres=20)
     >>> len(fitted.intervals), fitted.guarantee.epsilon
     (20, 1.0)
     """
@@ -332,7 +332,7 @@ class FittedCells:
 def fit_cells(
     source: str | Path,
     *,
-    region: Region | str = "san-francisco",
+    region: Region | str,
     hide_among: int = 100,
     epsilon: float = 1.0,
     least_cell_m: float = LEAST_CELL_M,
@@ -376,7 +376,7 @@ def fit_cells(
     >>> rows = "\n".join(f"{latitude:.6f},{longitude:.6f}" for latitude, longitude in people)
     >>> file = Path(tempfile.mkdtemp()) / "people.csv"
     >>> _ = file.write_text(f"latitude,longitude\n{rows}\n")
-    >>> fitted = fit_cells(file, hide_among=50)
+    >>> fitted = fit_cells(file, region="san-francisco", hide_among=50)
     >>> fitted.cells.source, fitted.guarantee.epsilon
     ('privtree', 1.0)
     """

@@ -7,6 +7,7 @@ before it is told. Nothing true is written anywhere.
 
 from __future__ import annotations
 
+import copy
 import tempfile
 import warnings
 from dataclasses import dataclass, field
@@ -21,7 +22,6 @@ from nearveil.io.files import check_people_output, open_people, people_writer
 from nearveil.io.input_file import is_standard
 from nearveil.io.people import PeopleStream, ReadOptions
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.registry import is_own, mechanism_name
 from nearveil.privacy.guarantee import SEEDED_NOTE, Guarantee, Notion
@@ -95,20 +95,22 @@ class ProtectResult:
     def to_dict(self) -> dict[str, Any]:
         """Return the release as plain values, to travel with the file: no more of true places is in it."""
         mechanism, guarantee = self.mechanism, self.guarantee
-        is_paper = isinstance(mechanism, DPRS) and mechanism.chosen_release == "paper"
+        # What the paper claims is not a guarantee.
+        refuted = next((claim for claim in guarantee.also if claim.is_promised and not claim.holds), None)
         learned = self._may_be_fitted_on
-        may_lose_more = is_paper or learned or self._is_more_lost or not guarantee.is_promised
+        may_lose_more = refuted is not None or learned or self._is_more_lost or not guarantee.is_promised
+        has_epsilon = guarantee.is_promised and not guarantee.notion.is_by_distance
         return {
             "rows": self.rows,
             **file_metadata(mechanism),
-            "epsilon": None if guarantee.notion.is_by_distance else _epsilon(mechanism),
-            # The paper's epsilon is not a guarantee, and the people fitted on lose more. Of others' it is not known.
+            "epsilon": (refuted or guarantee).epsilon if has_epsilon else None,
+            # The people fitted on lose more. Of others' it is not known.
             "epsilon_holds": False if may_lose_more else True if is_own(mechanism) else None,
             "holds_for_these_people": self._what_holds(),
             "epsilon_per_km": 1000 * guarantee.epsilon if guarantee.notion is Notion.METRIC else None,
             "epsilon_per_step": guarantee.epsilon if guarantee.notion is Notion.ELASTIC else None,
-            "delta": mechanism.delta if is_paper and isinstance(mechanism, DPRS) else guarantee.delta,
-            "region": str(mechanism.resolved_region),
+            "delta": (refuted or guarantee).delta,
+            "region": str(mechanism.area),
             "order": "kept" if self.keeps_order else "random",
             # A file of intervals or cells does not say whose places are in it.
             "fitted_on_these_people": None if learned and not self.fitted_here else self.fitted_here,
@@ -121,7 +123,7 @@ class ProtectResult:
         facts = [
             ("Rows", f"{self.rows:,}, in {'the order of the input' if self.keeps_order else 'random order'}"),
             ("Mechanism", ", release ".join(filter(None, (metadata["mechanism"], metadata["release"])))),
-            ("Region", str(self.mechanism.resolved_region)),
+            ("Region", str(self.mechanism.area)),
         ]
         return html_card("Published", facts, more=[self.guarantee._repr_html_()])
 
@@ -204,8 +206,10 @@ def protect_file(
     if output.exists() and source.exists() and output.samefile(source):
         raise UsageError("OUTPUT is the INPUT, whose true places would be lost; write to another file")
     check_people_output(output, force=force)
-    stream = open_people(source, read, region=mechanism.resolved_region)
+    stream = open_people(source, read, region=mechanism.area)
     fitted_here = mechanism.is_to_be_fitted
+    # The caller's own does not change.
+    mechanism = copy.copy(mechanism) if fitted_here else mechanism
     ids = _fit(mechanism, stream, read, ledger, bar) if fitted_here else None
     watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row)
     folder = Path(tempfile.gettempdir()) if is_standard(output) else output.resolve().parent
@@ -258,8 +262,8 @@ def protect_frame(
     Rows come back in a secret random order, as files do, because the order of a frame can tell who is where. Other
     columns are carried along with their types, and refused as in files where they hold a second exact location; Arrow
     dictionaries, and categories of Polars, come back as their values. What is suspicious about columns, and what the
-    guarantee does not cover, is said by Python warnings. DPRS without intervals and HideAmong without cells are fitted
-    on these people: ``mechanism.guarantee`` then has the card, if ``region`` is left to the mechanism.
+    guarantee does not cover, is said by Python warnings. DPRS and HideAmong must be fitted, or have intervals or cells:
+    ``mechanism.guarantee`` is the card.
 
     Parameters
     ----------
@@ -290,10 +294,14 @@ def protect_frame(
     if user is not None:
         raise UsageError("user= is for a Veil; with a mechanism, ReadOptions(person=) names who counts as one person")
     chosen, read = _in_region(mechanism, region), read or ReadOptions()
+    if chosen.is_to_be_fitted:
+        name = type(chosen).__name__
+        raise UsageError(
+            f"{name} is not fitted, and nobody could read what it learned, and what that cost; fit it first, as in "
+            f"protect_frame(frame, {name}(...).fit(frame))"
+        )
     kind = PeopleInFrame(frame, read, keep_order=keep_order)
     stream, watch = kind.stream, PeopleWatch(kind.stream.carried, read.person, per_row=read.per_row)
-    if chosen.is_to_be_fitted:
-        chosen.fit(PlacesInStream(stream, chosen.resolved_region, clip=read.clip))
     shuffle = None if keep_order else RowShuffle(None, chosen.seed)
     published = publish_stream(stream, chosen, kind.writer, watch, shuffle=shuffle, clip=read.clip)
     card = card_of(chosen, several_rows=watch.several_rows, fitted_here=False, clip=read.clip, keeps_order=keep_order)
@@ -330,20 +338,24 @@ def _veiled(
 def file_metadata(mechanism: Mechanism) -> dict[str, Any]:
     """Return the metadata of a published file; the guarantee goes to the operator."""
     # What is still to be fitted is seeded if the mechanism is.
-    given = mechanism.given_learned
-    seeded = mechanism.seed is not None or bool(given is not None and given.seeded)
-    release = mechanism.chosen_release if isinstance(mechanism, DPRS) else None
-    return {"mechanism": mechanism_name(mechanism), "release": release, "seeded": seeded}
+    learned = mechanism.learned
+    seeded = mechanism.seed is not None or (learned is not None and learned.seeded)
+    return {"mechanism": mechanism_name(mechanism), "release": mechanism.variant, "seeded": seeded}
 
 
 def _in_region(mechanism: Mechanism | None, region: Region | str | None) -> Mechanism:
     # Read once, if it is a file.
     box = None if region is None else as_region(region)
     if mechanism is None:
-        return PlanarLaplace() if box is None else PlanarLaplace(region=box)
+        return PlanarLaplace(region=box)
     check_mechanism(mechanism)
-    # Of the mechanism that is given, the caller can read what the fit cost.
-    return mechanism if box is None or box == mechanism.resolved_region else mechanism.with_params(region=box)
+    if box is None or (mechanism.has_region and box == mechanism.area):
+        return mechanism
+    if mechanism.learned is not None:
+        raise UsageError(
+            f"the {mechanism.learns} are of the region {mechanism.area}; leave region out, or fit in the other region"
+        )
+    return mechanism.with_params(region=box)
 
 
 def _fit(
@@ -354,7 +366,7 @@ def _fit(
     if ledger is not None:
         watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row)
     with bar("reading people", stream.rows) as advance:
-        answers = PlacesInStream(stream, mechanism.resolved_region, watch, clip=read.clip, progress=advance)
+        answers = PlacesInStream(stream, mechanism.area, watch, clip=read.clip, progress=advance)
     if watch is not None:
         watch.finish()
         ids = checked_ids(watch.people_by_id(), str(read.person))
@@ -378,8 +390,3 @@ def _unseen_persons(read: ReadOptions) -> tuple[str, ...]:
         "add up: say so with per_row=True"
         for name in person_columns(read.drop)
     )
-
-
-def _epsilon(mechanism: Mechanism) -> float | None:
-    """The epsilon asked for."""
-    return mechanism.chosen_epsilon if isinstance(mechanism, DPRS) else getattr(mechanism, "epsilon", None)

@@ -46,13 +46,11 @@ class RowRelease:
 
     def __call__(self, points: FloatArray, first_row: int) -> FloatArray:
         """Publish a place for every row; they have been checked to lie in the region."""
-        mechanism, region = self._mechanism, self._mechanism.resolved_region
         published = np.empty_like(points)
         for start in range(0, len(points), _ROWS_AT_ONCE):
             part = slice(start, min(start + _ROWS_AT_ONCE, len(points)))
             rows = NumberedRows(self._key, first_row + start, part.stop - part.start)
-            drawn = mechanism.draw(mechanism.enter(points[part]), rows)
-            published[part] = region.publish(mechanism.leave(mechanism.remap(drawn)))
+            published[part] = self._mechanism.published(points[part], rows)
         return published
 
 
@@ -272,7 +270,7 @@ def publish_stream(
         counts twice.
     """
     release = RowRelease(mechanism, stream_key(mechanism.seed))
-    region = mechanism.resolved_region
+    region = mechanism.area
     # Rows that keep their order are written as they come, others are dealt first.
     take = writer.write if shuffle is None else shuffle.take
     telling = PredictingColumns()

@@ -188,7 +188,7 @@ class _Job:
                 raise UsageError(
                     f"{each.name}= is for files, and Spark reads its own; give a DataFrame with degrees in two columns"
                 )
-        if self.repeats and _is_to_be_fitted(self.mechanism):
+        if self.repeats and self.mechanism.is_to_be_fitted:
             raise UsageError(
                 f"a secret repeats a release with the same {self.mechanism.learns}, and these are to be found anew; "
                 f"give {self.mechanism.learns}"
@@ -219,7 +219,7 @@ class _Job:
                     "a ledger charges people, but some seem to have several rows; name their column with person="
                 )
             _check_key_type(df.schema, self._other_person or self.key)
-        fitted_here = _is_to_be_fitted(self.mechanism)
+        fitted_here = self.mechanism.is_to_be_fitted
         # The caller's own is not changed.
         mechanism = copy.copy(self.mechanism) if fitted_here else self.mechanism
 
@@ -258,10 +258,10 @@ class _Job:
         return None if self.read.person == self.key else self.read.person
 
     def _places(self, latitude: int, longitude: int, mechanism: Mechanism) -> PlaceColumns:
-        return PlaceColumns(latitude, longitude, mechanism.resolved_region, self.read.clip)
+        return PlaceColumns(latitude, longitude, mechanism.area, self.read.clip)
 
     def _tally(self, people: DataFrame, columns: _Columns) -> Tally:
-        region = self.mechanism.resolved_region
+        region = self.mechanism.area
         wanted = people.select(*(f"c{place}" for place in (columns.key, columns.latitude, columns.longitude)))
         tally = tally_from_table(run_on_batches(wanted, TallyRows(region, self.secret), TALLY_SCHEMA).toArrow())
         tally.refuse_faults(self.key, region, clip=self.read.clip)
@@ -275,10 +275,6 @@ class _Job:
         """Put everybody's loss on record, or refuse the release."""
         if self.ledger is not None:
             charge_release(self.ledger, planned.mechanism, self._ids(df), fitted_here=planned.fitted_here)
-
-
-def _is_to_be_fitted(mechanism: Mechanism) -> bool:
-    return mechanism.is_to_be_fitted and mechanism.learned is None
 
 
 # From true rows to a plan for published ones, and from the plan to rows that are written down.

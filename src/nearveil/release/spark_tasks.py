@@ -16,9 +16,9 @@ import pyarrow as pa
 from nearveil.errors import DataError, NearveilError, UsageError
 from nearveil.geodesy import wrap_longitude
 from nearveil.io.columns import degrees_column
-from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers, cells_of, square_in_fixed_point
-from nearveil.mechanisms.nearest import nearest_centre_table
+from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.region import Region
 from nearveil.release.row_names import missing_keys, noise_of, order_of, place_digest, row_hashes, rows_digest
 from nearveil.types import BoolArray, FloatArray, IntArray, WordArray
@@ -129,7 +129,7 @@ def pickled(value: object) -> bytes:
 
     module = sys.modules[type(value).__module__]
     # Somebody else's single file is sent along; a package must be on the executors.
-    if isinstance(value, Mechanism) and "." not in module.__name__ and not hasattr(module, "__path__"):
+    if is_mechanism(value) and "." not in module.__name__ and not hasattr(module, "__path__"):
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     made: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
     return made
@@ -301,7 +301,7 @@ class SumAround:
     def __call__(self, batches: Batches) -> Batches:
         """Return one batch: centres that have people, sums, numbers."""
         region, centres = self.places.region, self.centres.value
-        nearest = nearest_centre_table(centres, region.half_extent_square)
+        nearest = NearestCentre(centres)
         total = np.zeros((len(centres), 3), dtype=np.int64)
         for batch in batches:
             if batch.num_rows:

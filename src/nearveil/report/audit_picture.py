@@ -225,7 +225,7 @@ class AuditScene:
 def metres_per_output_unit(subject: Subject) -> FloatArray:
     """Return metres east and north for one unit of a subject's outputs (per-axis scaling: nearly)."""
     mechanism = getattr(subject, "mechanism", None)
-    if mechanism is None or mechanism.frame == "metres":
+    if mechanism is None or mechanism.frame != "square":
         return np.ones(2)
     return _metres_per_square_unit(subject.region)
 

@@ -17,7 +17,7 @@ from nearveil.attacks.oracle import Spot
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.attack import AttackOutcome
 from nearveil.geodesy import as_points
-from nearveil.region import Region, as_region
+from nearveil.region import Region, as_region, region_around
 from nearveil.report.land import land_in
 from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
 from nearveil.types import FloatArray
@@ -30,7 +30,7 @@ _SIZE_PX = 640
 _CLOSEST_KM = 0.5
 
 
-def protection_map(before: object, after: object, *, region: Region | str = "san-francisco") -> Figure:
+def protection_map(before: object, after: object, *, region: Region | str | None = None) -> Figure:
     """Return a map of the same people before and after protection, row by row. It shows where people truly are.
 
     The buttons show either or both; with both, a line joins the two places of a person. Of more than 5,000 people every
@@ -40,8 +40,8 @@ def protection_map(before: object, after: object, *, region: Region | str = "san
     ----------
     before, after : array-like of shape (n, 2), or a frame
         Latitude and longitude, the same person in the same row.
-    region : Region or str
-        Public region.
+    region : Region or str, optional
+        What the map shows; by default a box around both.
 
     Examples
     --------
@@ -52,8 +52,9 @@ def protection_map(before: object, after: object, *, region: Region | str = "san
     >>> [trace.name for trace in figure.data if trace.name]
     ['moved', 'before', 'after']
     """
-    box = as_region(region)
-    true, published = (box.to_metres(as_points(places)) / 1000 for places in (before, after))
+    places = [as_points(before), as_points(after)]
+    box = region_around(np.vstack(places)) if region is None else as_region(region)
+    true, published = (box.to_metres(each) / 1000 for each in places)
     if len(true) != len(published):
         raise DataError(f"{len(true):,} places before and {len(published):,} after: give one of each for every person")
     every = math.ceil(len(true) / _MOST_DOTS) or 1

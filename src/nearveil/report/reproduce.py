@@ -104,7 +104,7 @@ def reproduce(
     *,
     datasets: Sequence[str] | None = None,
     people: str | Path | FloatArray | None = None,
-    region: Region | str = "san-francisco",
+    region: Region | str | None = None,
     read: ReadOptions | None = None,
     data_dir: str | Path | None = None,
     mechanisms: Sequence[str | type[Mechanism]] = (),
@@ -157,7 +157,7 @@ def reproduce(
     --------
     >>> from nearveil.io.synthetic import synthetic_city
     >>> points = synthetic_city(900, as_region("san-francisco"), rng=1)
-    >>> found = reproduce("releases", people=points, quick=True, runs=1, cores=1)
+    >>> found = reproduce("releases", people=points, region="san-francisco", quick=True, runs=1, cores=1)
     >>> found.outcomes[0].title
     'The three releases of DPRS at equal intervals'
     """
@@ -167,7 +167,7 @@ def reproduce(
     scope = Scope(
         mechanisms=_mechanisms(mechanisms, part),
         attacks=_attacks(attacks, part),
-        datasets={one.name: one for one in _populations(datasets, people, as_region(region), read, data_dir, warn)},
+        datasets={one.name: one for one in _populations(datasets, people, region, read, data_dir, warn)},
         runs=runs or size.runs,
         instances=instances or size.instances,
         queries=size.queries,
@@ -255,15 +255,17 @@ def write_page(
 
 
 def _populations(
-    datasets: Sequence[str] | None, people: str | Path | FloatArray | None, region: Region, read: ReadOptions | None,
-    data_dir: str | Path | None, warn: Callable[[str], None] | None,
+    datasets: Sequence[str] | None, people: str | Path | FloatArray | None, region: Region | str | None,
+    read: ReadOptions | None, data_dir: str | Path | None, warn: Callable[[str], None] | None,
 ) -> list[Dataset]:  # fmt: skip
     """Load what was asked for; if nothing was, whatever is there."""
     unknown = [name for name in datasets or () if name not in list(DatasetName)]
     if unknown:
         raise UsageError(f"there is no population {unknown[0]!r}; the paper's are {', '.join(DatasetName)}")
     folder = None if data_dir is None else Path(data_dir)
-    own = [] if people is None else [own_population(people, region, read or ReadOptions())]
+    if people is not None and region is None:
+        raise UsageError("name the public region of these users: region='berlin', a box, or a GeoJSON file")
+    own = [] if people is None or region is None else [own_population(people, as_region(region), read or ReadOptions())]
     if datasets or own:
         return [*(load_dataset(name, folder) for name in _ORDER if name in (datasets or ())), *own]
     found = []

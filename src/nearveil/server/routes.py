@@ -453,7 +453,13 @@ async def remove_key(request: Request, service: Here, name: KeyName) -> Response
 operator_router = APIRouter(tags=["operator"], dependencies=PERMITTED)
 
 PeopleToHideAmong = Annotated[
-    int, Query(ge=2, le=MOST_HIDE_AMONG, description="Among how many people to hide; a cell holds a tenth of them.")
+    int,
+    Query(
+        ge=2,
+        le=MOST_HIDE_AMONG,
+        description="N, the mean number of users to hide among; half of all users have fewer than about N/2 others "
+        "nearer. A cell holds a tenth of N.",
+    ),
 ]
 
 _INTERVALS_BODY = {

@@ -30,7 +30,7 @@ from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import Store, StoreError, Totals
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.privacy.guarantee import Guarantee
-from nearveil.release.card import GIVEN_CELLS
+from nearveil.release.card import AS_STATED
 from nearveil.server.audit_log import AuditLog
 from nearveil.server.auth import Access, Caller, KnownPeople, new_platform_key
 from nearveil.server.cursors import Cursors
@@ -422,7 +422,7 @@ def service_card(protection: Protection, intervals: Intervals | None) -> Guarant
     """Return the guarantee of a service, with what was measured of months of it."""
     card = protection.guarantee.with_note(year_note(protection))
     if protection.among is not None:
-        card = card.with_note(GIVEN_CELLS)
+        card = card.with_note(AS_STATED.format("cells"))
     if intervals is None:
         return card
     return replace(card, also=(*card.also, intervals.guarantee(_FIT_DELTA)))

@@ -29,7 +29,7 @@ from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M
 from nearveil.nearby.publishing.keys import SecretKeys, keys_from_json, new_keys, read_keys, write_keys
 from nearveil.nearby.publishing.protection import Protection, Schedule
 from nearveil.nearby.stores import is_postgres
-from nearveil.region import DEFAULT_REGION, metres, parse_region
+from nearveil.region import metres, parse_region
 from nearveil.server.setting_types import (
     Duration,
     File,
@@ -104,14 +104,15 @@ class Settings(BaseSettings):
         1, "Number of processes that listen on the address; more than one needs PostgreSQL.", least=1, most=64
     )
     region: Text = _setting(
-        DEFAULT_REGION, "Public region: a name, south,west,north,east in degrees, or a GeoJSON file."
+        "san-francisco", "Public region: a name, south,west,north,east in degrees, or a GeoJSON file."
     )
     noise: Length = _setting(
         f"{DEFAULT_NOISE_M:.0f}m", "Mean distance that the noise adds, such as 500m or 0.5km.", panel="Protection"
     )
     hide_among: People = _setting(
         None,
-        "Number of people to hide among, in place of noise; needs cells.",
+        "Mean number of users to hide among, in place of noise; half of all users have fewer than about half as many "
+        "others nearer. Needs cells.",
         panel="Protection",
         least=2,
         most=MOST_HIDE_AMONG,

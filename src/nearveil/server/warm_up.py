@@ -21,7 +21,7 @@ from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.stores.base import PublishedBatch
 from nearveil.nearby.stores.sqlite import SqliteStore
-from nearveil.region import DEFAULT_REGION, named_region
+from nearveil.region import named_region
 
 _CITY_PEOPLE = 2000
 
@@ -49,12 +49,11 @@ def compile_kernels(protection: Protection, remap: Remap) -> None:
 
 def compile_all() -> None:
     """Compile for all kinds of protection, with and without intervals."""
-    region = named_region(DEFAULT_REGION)
+    region = named_region("san-francisco")
     cells = cells_from_points(synthetic_city(_CITY_PEOPLE, region, rng=1), region)
     discs = Intervals(
         region=region,
         centres=np.array([[0.0, 0.0], [0.3, 0.4]]),
-        radii=np.array([0.25, 0.25]),
         method="public",
         answers=(),
         gamma=0.5,

@@ -15,7 +15,7 @@ from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.step_channel import StepChannel
 from nearveil.nearby.published_cells import cells_from_store
 from nearveil.nearby.publishing.keys import SecretKeys
-from nearveil.nearby.publishing.noise import ReportNoise, _NearInSteps
+from nearveil.nearby.publishing.noise import _InSteps, _law_of
 from nearveil.nearby.publishing.protection import LEAST_MARGIN_M, PlaceCells, Protection, Schedule
 from nearveil.nearby.publishing.publisher import Publisher, with_settled_channel
 from nearveil.nearby.stores.base import STEP_M
@@ -164,8 +164,8 @@ def test_staying_and_returning_repeat_a_point_and_cost_nothing(protection: Prote
 
 def test_a_new_point_few_steps_from_an_earlier_one_is_replaced_by_it(protection: Protection, grid: PlaceCells) -> None:
     """All pairs of one person's points are farther apart than that; so many draws from one place have few points."""
-    channel = ReportNoise(protection)._near
-    assert isinstance(channel, _NearInSteps)
+    channel = _law_of(protection)
+    assert isinstance(channel, _InSteps)
     points: list[tuple[int, int]] = []
     not_nearest = 0
     rng = np.random.default_rng(1)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nearveil.mechanisms.planar_laplace import PlanarLaplace, displaced
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.nearby.publishing.keys import TAG_BYTES, keyed_bytes, place_tags, place_uniforms
+from nearveil.nearby.publishing.noise import displaced, rate_per_m
 from nearveil.randomness import exponential_from_uniforms
 from nearveil.types import FloatArray
 
@@ -58,7 +59,7 @@ def test_a_tag_repeats_and_does_not_show_the_noise() -> None:
 def _lengths(count: int) -> FloatArray:
     noise = PlanarLaplace(noise_m=500.0, region="san-francisco")
     uniforms = place_uniforms(KEY, [(f"person-{i}", (i % 7, -i)) for i in range(count)], 125.0)
-    return displaced(np.zeros((count, 2)), exponential_from_uniforms(uniforms), noise.rate_per_m)
+    return displaced(np.zeros((count, 2)), exponential_from_uniforms(uniforms), rate_per_m(noise))
 
 
 @pytest.mark.statistical

@@ -29,4 +29,4 @@ def test_an_error_that_is_not_of_spark_stays_as_it_is(people: DataFrame) -> None
     from nearveil.mechanisms.dprs import DPRS
 
     with pytest.raises(ZeroDivisionError, match="mine"):
-        protect(people, mechanism=DPRS(centres=30), key="id", progress=failing)
+        protect(people, mechanism=DPRS(centres=30, region="san-francisco"), key="id", progress=failing)

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.fit_pic import PlacesInMemory, uniform_in_region
+from nearveil.mechanisms.fit_pic import PlacesInMemory, centres_in_region
 from nearveil.mechanisms.fitting import FitMethod
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.privacy.guarantee import Notion
@@ -31,7 +31,7 @@ def test_sums_before_noise_are_those_of_one_machine(
 ) -> None:
     local = PlacesInMemory(city, san_francisco)
     # So many that some have nobody.
-    centres = uniform_in_region(san_francisco, 3000, rng)
+    centres = centres_in_region(san_francisco, 3000, rng)
     sums = asked.sums_around(centres)
     assert sums[:, 2].sum() == len(city)
     assert (sums[:, 2] == 0).any()
@@ -69,7 +69,7 @@ def test_a_fit_with_the_same_noise_finds_the_same_intervals(
 
 @pytest.mark.parametrize("method", [pytest.param("pic", marks=pytest.mark.evidence), "private-grid"])
 def test_protect_fits_and_says_so(method: FitMethod, people: DataFrame) -> None:
-    asked_for = DPRS(centres=30, rounds=2, fit_method=method, epsilon=1.0)
+    asked_for = DPRS(centres=30, rounds=2, fit_method=method, epsilon=1.0, region="san-francisco")
     done = protect(people, mechanism=asked_for, key="id")
     assert done.fitted_here
     assert isinstance(done.mechanism, DPRS)
@@ -84,10 +84,10 @@ def test_protect_fits_and_says_so(method: FitMethod, people: DataFrame) -> None:
 
 def test_too_few_people_and_one_place_are_refused(people: DataFrame) -> None:
     with pytest.raises(DataError, match="there are 20 rows, fewer than the 30 intervals"):
-        protect(people.where("id < 20"), mechanism=DPRS(centres=30), key="id")
+        protect(people.where("id < 20"), mechanism=DPRS(centres=30, region="san-francisco"), key="id")
     together = people.selectExpr("id", "37.7d as latitude", "-122.4d as longitude")
     with pytest.raises(DataError, match="all rows hold the same location"):
-        protect(together, mechanism=DPRS(centres=30), key="id")
+        protect(together, mechanism=DPRS(centres=30, region="san-francisco"), key="id")
 
 
 def test_what_is_refused_after_a_fit_is_paid_for_first(people: DataFrame, tmp_path: Path) -> None:
@@ -96,9 +96,9 @@ def test_what_is_refused_after_a_fit_is_paid_for_first(people: DataFrame, tmp_pa
     ledger = Ledger(tmp_path / "ledger", [central])
     for refusal in (UsageError, OverspentError):
         with pytest.raises(refusal):
-            protect(people, mechanism=HideAmong(100_000), key="id", ledger=ledger)
+            protect(people, mechanism=HideAmong(100_000, region="san-francisco"), key="id", ledger=ledger)
     assert [event.epsilon for event in ledger.history("17")] == [1.0]
     together = people.selectExpr("id + 10000 as id", "37.7d as latitude", "-122.4d as longitude")
     with pytest.raises(DataError, match="all rows hold the same location"):
-        protect(together, mechanism=HideAmong(), key="id", ledger=ledger)
+        protect(together, mechanism=HideAmong(region="san-francisco"), key="id", ledger=ledger)
     assert ledger.history("10017") == ()

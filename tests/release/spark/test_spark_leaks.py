@@ -78,9 +78,11 @@ def releases(secret_people: DataFrame, tmp_path_factory: pytest.TempPathFactory)
         keys = watched_job_keys(monkeypatch)
         # As it comes about where none is given, but known.
         monkeypatch.setattr("nearveil.release.spark.checked_secret", lambda _given: SECRET)
-        fitted = DPRS(release="interval", centres=5, fit_method="pic", rounds=2)
+        fitted = DPRS(release="interval", centres=5, fit_method="pic", rounds=2, region="san-francisco")
         rows = protect(secret_people, mechanism=fitted, key="id").rows
-        gridded = protect(secret_people, mechanism=DPRS(release="interval", centres=5), key="id")
+        gridded = protect(
+            secret_people, mechanism=DPRS(release="interval", centres=5, region="san-francisco"), key="id"
+        )
         gridded.rows.write.parquet(str(output))
     return Releases(keys, rows, output)
 

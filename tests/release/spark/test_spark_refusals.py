@@ -12,7 +12,7 @@ from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.release import spark_tasks
 from nearveil.release.spark import _check_session, protect
 
-MECHANISM = PlanarLaplace()
+MECHANISM = PlanarLaplace(region="san-francisco")
 
 
 def refusal(df: DataFrame, **settings: Any) -> str:
@@ -81,7 +81,10 @@ def test_no_rows(people: DataFrame) -> None:
         ({"crs": "EPSG:25833"}, "crs= is for files"),
         ({"latitude": "latitude"}, "name both coordinate columns"),
         ({"drop": "name"}, "drop takes a tuple of names"),
-        ({"mechanism": DPRS(centres=5), "secret": bytes(16)}, "a secret repeats a release with the same intervals"),
+        (
+            {"mechanism": DPRS(centres=5, region="san-francisco"), "secret": bytes(16)},
+            "a secret repeats a release with the same intervals",
+        ),
     ],
 )
 def test_wishes_that_cannot_be_granted(settings: dict[str, Any], sentence: str, people: DataFrame) -> None:

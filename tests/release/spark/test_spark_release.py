@@ -25,7 +25,7 @@ from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.step_channel import channel_for_people
 from nearveil.region import Region
-from nearveil.release.card import GIVEN_INTERVALS
+from nearveil.release.card import AS_STATED
 from nearveil.release.publishing import telling_column
 from nearveil.release.spark import Protected, protect
 from nearveil.release.spark_tasks import run_on_batches
@@ -39,7 +39,7 @@ def mechanisms(intervals: Intervals) -> dict[str, Mechanism]:
         "planar Laplace": PlanarLaplace(),
         "interval": DPRS(intervals=intervals, epsilon=2.0),
         "metric": DPRS(intervals=intervals, release="metric"),
-        "by generator": AxisLaplace(epsilon=2.0),
+        "by generator": AxisLaplace(epsilon=2.0, region="san-francisco"),
     }
 
 
@@ -107,10 +107,12 @@ def test_everybody_is_there_once_and_elsewhere(
     assert published.keys() == true.keys()
     assert done.count == len(true)
     assert np.mean([published[key] != true[key] for key in true]) > 0.99
-    assert mechanism.resolved_region.contains(list(published.values())).all()
+    assert mechanism.area.contains(list(published.values())).all()
     assert replace(done.guarantee, notes=mechanism.guarantee.notes) == mechanism.guarantee
-    assert (GIVEN_INTERVALS in done.guarantee.notes) == isinstance(mechanism, DPRS)
+    assert (AS_STATED.format(mechanism.learns) in done.guarantee.notes) == (mechanism.learned is not None)
     assert not done.fitted_here
+    # What was learned before is used as it is.
+    assert done.mechanism.learned is mechanism.learned
 
 
 def test_a_second_action_returns_the_same_rows_in_the_same_order(planar: Protected) -> None:
@@ -213,7 +215,7 @@ def test_people_outside_are_moved_to_the_edge_on_request(spark: SparkSession) ->
     df = spark.createDataFrame(
         pa.table({"id": pa.array([1, 2, 3], "int32"), "lat": [37.7, 38.9, 37.7], "lon": [-122.4, -122.4, 120.0]})
     )
-    done = protect(df, mechanism=PlanarLaplace(), key="id", read=ReadOptions(clip=True))
+    done = protect(df, mechanism=PlanarLaplace(region="san-francisco"), key="id", read=ReadOptions(clip=True))
     assert done.clipped == 2
     assert any("outside the region are moved to its edge" in note for note in done.guarantee.notes)
     assert done.rows.count() == 3

@@ -21,8 +21,8 @@ from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, 
 from nearveil.evaluation.runner import NOBODY, Cell
 from nearveil.io.datasets import Dataset
 from nearveil.kernels import kernel
-from nearveil.mechanisms._disc_law import LAPLACE, NOISE_CODES, log_noise, log_peak
-from nearveil.mechanisms._disc_sampler import sample_discs
+from nearveil.mechanisms._disc_law import LAPLACE, NOISE_CODES, log_ratio
+from nearveil.mechanisms._disc_sampler import sample_disc
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, Noise, paper_scales
 from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
@@ -130,10 +130,8 @@ class SamplingCell(Cell):
         return True
 
     def _ours(self, points: FloatArray, scale: float, rng: np.random.Generator) -> None:
-        sample_discs(
-            NOISE_CODES[self.noise], points, np.zeros(len(points), dtype=np.int64), np.zeros((1, 2)),
-            np.array([self.radius]), np.array([scale]), numbered_rows(len(points), rng),
-        )  # fmt: skip
+        scales = np.full(len(points), scale / self.radius)
+        sample_disc(NOISE_CODES[self.noise], points / self.radius, scales, numbered_rows(len(points), rng))
 
 
 def _best_ms(work: Callable[[], object]) -> float:
@@ -149,11 +147,10 @@ def _best_ms(work: Callable[[], object]) -> float:
 @kernel
 def uniform_route(noise: int, x1: float, x2: float, scale: float, rng: np.random.Generator) -> tuple[float, float]:
     """Propose uniformly on the unit disc, accept with f / M: the paper's Algorithm 2 (its R kept fixed)."""
-    peak = log_peak(noise, x1, x2, scale)
     while True:
         radius, angle = math.sqrt(rng.random()), 2.0 * math.pi * rng.random()
         t1, t2 = radius * math.cos(angle), radius * math.sin(angle)
-        if np.log(rng.random()) <= log_noise(noise, t1 - x1, t2 - x2, scale) - peak:
+        if np.log(rng.random()) <= log_ratio(noise, x1, x2, t1, t2, scale):
             return t1, t2
 
 
@@ -172,9 +169,7 @@ def _tries(noise: int, x: FloatArray, scale: float, rng: np.random.Generator) ->
     t = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
     needed = []
     for x1, x2 in x:
-        gap = np.abs(t - [x1, x2])
-        logs = -gap.sum(axis=1) / scale if noise == NOISE_CODES["laplace"] else -(gap**2).sum(axis=1) / (2 * scale**2)
-        needed.append(1 / np.exp(logs - log_peak(noise, x1, x2, scale)).mean())
+        needed.append(1 / np.mean([math.exp(log_ratio(noise, x1, x2, t1, t2, scale)) for t1, t2 in t]))
     return float(np.mean(needed))
 
 

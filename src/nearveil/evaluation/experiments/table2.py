@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
+from nearveil.audit.subjects import learned_by
 from nearveil.errors import DataError
 from nearveil.evaluation.cells import fitted
 from nearveil.evaluation.defences import Centres, Defence
@@ -21,7 +22,6 @@ from nearveil.evaluation.results import Column, ExperimentResult, Map, MapLayer,
 from nearveil.evaluation.runner import Cell
 from nearveil.geodesy import wrap_longitude
 from nearveil.io.datasets import Dataset
-from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.region import Region
@@ -202,9 +202,9 @@ def _intervals(dataset: Dataset, seed: int) -> dict[str, Intervals]:
     found = {}
     for label, method in methods.items():
         defence = Defence(label=label, mechanism="dprs", epsilon=_EPSILON, centres_from=method, region="isotropic")
-        mechanism = fitted(defence.build(dataset.region, seed), dataset)
-        if isinstance(mechanism, DPRS):
-            found[label] = mechanism.current_intervals
+        intervals, _ = learned_by(fitted(defence.build(dataset.region, seed), dataset))
+        if intervals is not None:
+            found[label] = intervals
     return found
 
 

@@ -14,14 +14,11 @@ import numpy as np
 from nearveil.attacks.bayes import BayesAttacker, Prior, prior_from_points
 from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, score_attacker
 from nearveil.evaluation.attack_experiment import Mean, Share, mean_over_runs, share_over_runs
-from nearveil.evaluation.cells import NAMED_FAST, TAU_M, Publication, best_guess_of, naming_of
+from nearveil.evaluation.cells import TAU_M, Publication, best_guess_of, naming_of
 from nearveil.evaluation.defences import Defence, stated_loss
 from nearveil.evaluation.utility import draw_queries, measure_utility
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Learned, Mechanism
-from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.nearest import nearest_centre_table
 from nearveil.types import BoolArray, IntArray
 
 _TARGETS_AT_ONCE = 8
@@ -30,14 +27,13 @@ _TARGETS_AT_ONCE = 8
 def guess(publication: Publication, targets: int, rng: np.random.Generator) -> tuple[float, float]:
     """Return the best attacker's mean error in metres and its Acc at 100 m, as `best_guess_of` does."""
     mechanism = publication.mechanism
-    if not (isinstance(mechanism, DPRS) and mechanism.chosen_release == "interval"):
+    places = publication.dataset.places
+    own = mechanism.groups(places)
+    if own is None:
         found = best_guess_of(publication, targets, rng)
         return float(found["attacker error_m"]), float(found["attacker acc"])
-    places = publication.dataset.places
     rows = rng.choice(len(places), size=min(targets, len(places)), replace=False)
     prior = prior_from_points(places, mechanism.resolved_region, spread_m=0.0)
-    intervals = mechanism.current_intervals
-    own = nearest_centre_table(intervals.centres, intervals.region.half_extent_square)(mechanism.enter(places))
     errors_m, accuracies, sizes = [], [], []
     for part in _parts(rows, own):
         attacker = BayesAttacker(
@@ -117,7 +113,7 @@ class Sizes:
 
     def named_for(self, defence: Defence) -> int:
         """How many people are named."""
-        return max(self.named, NAMING_TARGETS) if self.named and defence.mechanism in NAMED_FAST else self.named
+        return max(self.named, NAMING_TARGETS) if self.named and defence.entry.named_fast else self.named
 
 
 class Bench:
@@ -168,10 +164,9 @@ class Bench:
         mechanism = defence.build(self._dataset.region, self._seed)
         if not mechanism.is_to_be_fitted:
             return mechanism
-        key = (defence.mechanism, defence.centres_from, defence.centres, defence.fit_epsilon, defence.gamma,
-               defence.hide_among)  # fmt: skip
+        key = type(mechanism), mechanism.fit_settings
         if key not in self._fits:
-            self._fits[key] = mechanism.fit(self._dataset.places).learned
+            self._fits[key] = mechanism.fitted_on(self._dataset.places).learned
         return mechanism.with_params(**{str(mechanism.learns): self._fits[key]})
 
     def _rng(self, stream: int) -> np.random.Generator:
@@ -180,7 +175,7 @@ class Bench:
 
 def _loss(defence: Defence, mechanism: Mechanism) -> str:
     """What the people of the file lose; that of hide-among depends on the cells."""
-    if not isinstance(mechanism, HideAmong):
+    if not mechanism.cost_follows_fit:
         return defence.loss
     card = mechanism.guarantee
     together = next((one for one in card.also if one.offset), card)

@@ -11,7 +11,6 @@ from nearveil.evaluation.cells import ready
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.longitudinal import MonthsFigure, measure_months
 from nearveil.io.datasets import Dataset
-from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.types import Progress
 
@@ -49,8 +48,10 @@ def service_months(
     """
     if not months or not people or not (defence.hides_among or defence.mechanism == PLANAR_LAPLACE):
         return ()
-    mechanism = ready(defence, dataset, seed)
-    among = mechanism if isinstance(mechanism, HideAmong) else None
+    among = None
+    if defence.hides_among:
+        among = defence.hide_among_people(dataset.region, seed)
+        among = among.with_params(**ready(defence, dataset, seed).learned_params)
     protection = Protection(region=dataset.region, noise_m=defence.noise_m, among=among)
     rng = np.random.default_rng([seed, _TARGET_STREAM])
     targets = rng.choice(len(dataset.places), size=min(people, len(dataset.places)), replace=False)

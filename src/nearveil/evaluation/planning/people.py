@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearveil.evaluation.defences import Defence
+from nearveil.evaluation.planning.made_up import synthetic_delta, synthetic_people
 from nearveil.io.columns import person_columns
 from nearveil.io.datasets import Dataset
 from nearveil.io.files import extension_of, read_people
 from nearveil.io.input_file import is_standard
 from nearveil.io.people import People, ReadOptions
-from nearveil.mechanisms.fit_grid import synthetic_delta, synthetic_people
 from nearveil.privacy.guarantee import SEEDED_NOTE, Basis, Guarantee, Notion, check_epsilon
 from nearveil.region import Region
 from nearveil.types import FloatArray

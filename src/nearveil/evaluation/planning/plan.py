@@ -165,7 +165,7 @@ class Plan:
         """The card of the best mechanism, run without a seed."""
         dataset = self.people.dataset
         built = self.best.point.defence.build(dataset.region, seed=0).with_params(seed=None)
-        guarantee = built.fit(dataset.places).guarantee
+        guarantee = built.fitted_on(dataset.places).guarantee
         return guarantee.with_note(_ONE_FIT.format(built.learns)) if built.is_to_be_fitted else guarantee
 
     @property
@@ -248,7 +248,7 @@ def plan(
     people: str | Path | FloatArray,
     goal: Goal,
     *,
-    region: Region | str = "san-francisco",
+    region: Region | str,
     read: ReadOptions | None = None,
     mechanisms: Sequence[str | type[Mechanism]] = (),
     between_all_places: bool = False,
@@ -303,7 +303,7 @@ def plan(
     >>> from nearveil.io.synthetic import synthetic_city
     >>> from nearveil.region import named_region
     >>> points = synthetic_city(100, named_region("san-francisco"), rng=1)
-    >>> found = plan(points, Goal.noise(500), quick=True, cores=1)
+    >>> found = plan(points, Goal.noise(500), region="san-francisco", quick=True, cores=1)
     >>> found.recommended.family.label, found.recommended.point.defence.parameter
     ('planar Laplace', 'noise of 500 m')
     """

@@ -103,8 +103,12 @@ class IntervalsInUse:
         dated = self.at(epoch)
         if dated is None:
             return _clamped(self._region)
-        mechanism = DPRS(release="metric", intervals=dated.intervals)
-        return lambda steps: mechanism.remap(steps.astype(np.float64) * STEP_M)
+        mechanism, region = DPRS(release="metric", intervals=dated.intervals), self._region
+
+        def moved(steps: IntArray) -> FloatArray:
+            return region.to_metres(mechanism.remap(region.from_metres(steps.astype(np.float64) * STEP_M)))
+
+        return moved
 
     # -- inside ------------------------------------------------------------------------------------------------
 

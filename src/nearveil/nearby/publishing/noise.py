@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nearveil.mechanisms.cell_steps import STEP
-from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.planar_laplace import displaced
-from nearveil.mechanisms.step_channel import StepChannel, draw_places
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.mechanisms.step_channel import StepChannel
 from nearveil.nearby.publishing.keys import place_uniforms, place_words
 from nearveil.nearby.publishing.protection import NEAR_SHARE, Cell, Protection
 from nearveil.nearby.stores.base import STEP_M, Point
@@ -43,16 +42,26 @@ class Wanted:
     key: bytes = field(repr=False)
 
 
+def rate_per_m(noise: PlanarLaplace) -> float:
+    """Return one over the scale of a report's noise in the plane of its region."""
+    # The map may stretch distances a little; noise that much wider keeps the promise on the ground.
+    return noise.epsilon_per_m / noise.resolved_region.largest_stretch
+
+
+def displaced(x: FloatArray, noise: FloatArray, rate: float) -> FloatArray:
+    """Move every row of ``x`` (meters) by three standard exponentials: two make the length, e^-E the direction."""
+    length = noise[:, :2].sum(axis=1) / rate
+    angle = 2 * np.pi * np.exp(-noise[:, 2])
+    return x + length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+
+
 class ReportNoise:
     """Draws for a protection."""
 
     def __init__(self, protection: Protection) -> None:
-        self._noise = protection.noise
         self._places = protection.grid
-        # Kept here, so that no report waits until they are made again.
-        self._tables = self._noise.channel.tables if isinstance(self._noise, HideAmong) else ()
         self._half_extent_m = np.array(protection.region.half_extent_m)
-        self._near = _nearness(protection)
+        self._law = _law_of(protection)
 
     def perturb(self, wanted: Sequence[Wanted], earlier: Mapping[str, Sequence[Point]]) -> list[Point]:
         """Return a noisy place for each, in the order asked for.
@@ -69,7 +78,7 @@ class ReportNoise:
         steps: list[Point] = [(x, y) for x, y in self._steps(self._perturbed(wanted)).tolist()]
         points = {person: list(before) for person, before in earlier.items()}
         for row, one in enumerate(wanted):
-            steps[row] = self._near.replaced(steps[row], points[one.person])
+            steps[row] = self._law.replaced(steps[row], points[one.person])
             points[one.person].append(steps[row])
         return steps
 
@@ -79,13 +88,7 @@ class ReportNoise:
         for key in {one.key for one in wanted}:
             rows = [row for row, one in enumerate(wanted) if one.key == key]
             cells = [(wanted[row].person, wanted[row].cell) for row in rows]
-            if isinstance(self._noise, HideAmong):
-                unit_m = self._noise.resolved_region.metres_per_unit
-                words = place_words(key, cells, self._places.identity, count=2)
-                places_m[rows] = draw_places(places_m[rows] / unit_m, words, *self._tables) * unit_m
-            else:
-                exponentials = exponential_from_uniforms(place_uniforms(key, cells, self._places.identity))
-                places_m[rows] = displaced(places_m[rows], exponentials, self._noise.rate_per_m)
+            places_m[rows] = self._law.drawn(places_m[rows], key, cells, self._places.identity)
         return places_m
 
     def _steps(self, places_m: FloatArray) -> IntArray:
@@ -94,14 +97,22 @@ class ReportNoise:
         return np.rint(inside / STEP_M).astype(np.int64)
 
 
-# Whether a new noisy place is so near to an earlier one that it is replaced by it: by the oldest that is near. Were it
-# the nearest, whoever guesses cells in a person's name could plant points around the person's own. Wrong guesses would
-# then bring those back, and only the right one the person's. Nothing that is planted later takes away from the oldest.
+# The noise itself, and whether a new noisy place is so near to an earlier one that it is replaced by it: by the oldest
+# that is near. Were it the nearest, whoever guesses cells in a person's name could plant points around the person's
+# own. Wrong guesses would then bring those back, and only the right one the person's. Nothing that is planted later
+# takes away from the oldest.
 
 
 @dataclass(frozen=True, slots=True)
-class _NearInMetres:
+class _InMetres:
+    rate: float
     radius_m: float
+
+    def drawn(
+        self, places_m: FloatArray, key: bytes, cells: Sequence[tuple[str, Cell]], identity: float | str
+    ) -> FloatArray:
+        """Return a noisy place for each, which belongs to the key, the person and the cell."""
+        return displaced(places_m, exponential_from_uniforms(place_uniforms(key, cells, identity)), self.rate)
 
     def replaced(self, point: Point, earlier: Sequence[Point]) -> Point:
         """Return the oldest earlier point that is near, and the point itself if none is."""
@@ -109,9 +120,17 @@ class _NearInMetres:
 
 
 @dataclass(frozen=True, slots=True)
-class _NearInSteps:
+class _InSteps:
     channel: StepChannel
     most_steps: float
+
+    def drawn(
+        self, places_m: FloatArray, key: bytes, cells: Sequence[tuple[str, Cell]], identity: float | str
+    ) -> FloatArray:
+        """The same, in a random cell."""
+        unit_m = self.channel.cells.region.metres_per_unit
+        words = place_words(key, cells, identity, count=2)
+        return self.channel.draw(places_m / unit_m, words) * unit_m
 
     def replaced(self, point: Point, earlier: Sequence[Point]) -> Point:
         """The same, counted in steps between cells."""
@@ -127,8 +146,9 @@ class _NearInSteps:
         return next((other for other, near_by in zip(earlier, is_near, strict=True) if near_by), point)
 
 
-def _nearness(protection: Protection) -> _NearInMetres | _NearInSteps:
-    noise = protection.noise
-    if isinstance(noise, HideAmong):
-        return _NearInSteps(noise.channel, NEAR_SHARE * noise.channel.mean_steps)
-    return _NearInMetres(NEAR_SHARE * noise.noise_m)
+def _law_of(protection: Protection) -> _InMetres | _InSteps:
+    if protection.among is None:
+        return _InMetres(rate_per_m(protection.planar), NEAR_SHARE * protection.planar.noise_m)
+    # Kept here, so that no report waits until it is made again.
+    channel = protection.among.channel
+    return _InSteps(channel, NEAR_SHARE * channel.mean_steps)

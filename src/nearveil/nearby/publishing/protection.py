@@ -298,7 +298,12 @@ class Protection:
     @property
     def noise(self) -> PlanarLaplace | HideAmong:
         """The noise of one report."""
-        return self.among or PlanarLaplace(noise_m=self._length_m, region=self.region)
+        return self.among or self.planar
+
+    @property
+    def planar(self) -> PlanarLaplace:
+        """The noise in meters of one report, where it is not among people."""
+        return PlanarLaplace(noise_m=self._length_m, region=self.region)
 
     @property
     def _length_m(self) -> float:
@@ -335,10 +340,10 @@ class Protection:
     @property
     def guarantee(self) -> Guarantee:
         """What the published places promise, and what they do not."""
-        lasting, noise = Lasting(self.schedule.window, self.dwell_epochs), self.noise
-        if isinstance(noise, HideAmong):
-            return among_card(noise, self.new_places, lasting)
-        return place_card(noise, grid=grid_for(noise.noise_m), places=self.new_places, lasting=lasting)
+        lasting = Lasting(self.schedule.window, self.dwell_epochs)
+        if self.among is not None:
+            return among_card(self.among, self.new_places, lasting)
+        return place_card(self.planar, grid=grid_for(self._length_m), places=self.new_places, lasting=lasting)
 
 
 # What is promised, and what is not.

@@ -24,10 +24,10 @@ from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace, displaced
-from nearveil.mechanisms.step_channel import draw_places
+from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M
 from nearveil.nearby.index import Person
-from nearveil.nearby.publishing.protection import grid_for
+from nearveil.nearby.publishing.noise import displaced, rate_per_m
+from nearveil.nearby.publishing.protection import Protection, grid_for
 from nearveil.randomness import standard_exponential
 from nearveil.region import Region
 from nearveil.report.attack_scene import Frame, Scene, frames_of, length, verdict
@@ -93,7 +93,7 @@ def attack_somebody(options: DemonstrationOptions, region: Region, *, most_secon
     instance = _somebody(SimulatedService(region, true_m, rng=options.seed), true_m, options.k, rng)
     served_m = true_m
     if options.protected:
-        served_m = published_m(true_m, _noise(options, region), rng)
+        served_m = published_m(true_m, _protection(options, region), rng)
     service = SimulatedService(region, served_m, rng=options.seed)
     if options.protected:
         instance = instances_of_person(service, served_m, instance.target, k=options.k, count=1, rng=rng)[0]
@@ -117,10 +117,10 @@ def _city_m(region: Region) -> FloatArray:
     return region.to_metres(synthetic_city(PEOPLE, region, rng=SEED, land=land_in(region)))
 
 
-def _noise(options: DemonstrationOptions, region: Region) -> PlanarLaplace | HideAmong:
+def _protection(options: DemonstrationOptions, region: Region) -> Protection:
     if options.hide_among is not None:
-        return hidden_among(options.hide_among, region)
-    return PlanarLaplace(noise_m=options.noise_m, region=region)
+        return Protection(region=region, among=hidden_among(options.hide_among, region))
+    return Protection(region=region, noise_m=options.noise_m)
 
 
 @lru_cache(maxsize=4)
@@ -296,14 +296,13 @@ def snapped(places_m: FloatArray, noise_m: float) -> FloatArray:
     return centres
 
 
-def published_m(places_m: FloatArray, noise: PlanarLaplace | HideAmong, rng: np.random.Generator) -> FloatArray:
+def published_m(places_m: FloatArray, protection: Protection, rng: np.random.Generator) -> FloatArray:
     """Publish first reports as the service does: from the cell's centre, within the region's box."""
-    if isinstance(noise, HideAmong):
-        unit_m = noise.resolved_region.metres_per_unit
+    if protection.among is not None:
+        unit_m = protection.region.metres_per_unit
         words = rng.integers(0, 2**64, (len(places_m), 2), dtype=np.uint64)
-        places: FloatArray = draw_places(places_m / unit_m, words, *noise.channel.tables) * unit_m
-        return places
-    steps = standard_exponential(rng, len(places_m), 3)
-    drawn = displaced(snapped(places_m, noise.noise_m), steps, noise.rate_per_m)
-    half_extent = np.array(noise.resolved_region.half_extent_m)
+        return protection.among.channel.draw(places_m / unit_m, words) * unit_m
+    steps, noise = standard_exponential(rng, len(places_m), 3), protection.planar
+    drawn = displaced(snapped(places_m, noise.noise_m), steps, rate_per_m(noise))
+    half_extent = np.array(protection.region.half_extent_m)
     return np.clip(drawn, -half_extent, half_extent)

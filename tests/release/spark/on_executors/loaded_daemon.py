@@ -21,9 +21,9 @@ def load() -> None:
         importlib.import_module(module)
     mechanism, secret = PlanarLaplace(), bytes(16)
     person = pa.RecordBatch.from_pydict({"id": [1], "latitude": [37.7], "longitude": [-122.4]})
-    places = PlaceColumns(1, 2, mechanism.resolved_region, clip=False)
+    places = PlaceColumns(1, 2, mechanism.area, clip=False)
     shared = SimpleNamespace(value=pickle.dumps(mechanism))
-    for task in (TallyRows(mechanism.resolved_region, secret), ReleaseRows(shared, secret, places, 0, True)):
+    for task in (TallyRows(mechanism.area, secret), ReleaseRows(shared, secret, places, 0, True)):
         list(task(iter([person])))
     # Spark collects garbage after every task, and would look at all that was loaded each time.
     gc.collect()

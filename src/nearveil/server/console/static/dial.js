@@ -17,8 +17,9 @@ export const KINDS = {
     key: "hide_among", label: "Hide among", usual: 100, unit: "people", ticks: [20, 50, 100, 200, 500, 1000],
     values: [20, 30, 40, 50, 60, 80, 100, 120, 150, 200, 250, 300, 400, 500, 600, 800, 1000],
     text: (people) => `${count(people)}\u00a0people`,
-    about: "How many people are nearer to somebody than the point that is published, on average. People are moved little where it is "
-      + "crowded, and far where few live. More hides better, and makes the list less exact.",
+    about: "How many people are nearer to somebody than the point that is published, on average: half of all people have fewer than "
+      + "about half as many others nearer. People are moved little where it is crowded, and far where few live. More hides better, "
+      + "and makes the list less exact.",
   },
 };
 const SLIDERS = ["hide", "attack-hide"];

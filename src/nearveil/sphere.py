@@ -1,0 +1,62 @@
+"""Distances and steps on the sphere, for locations in degrees: rows of (latitude, longitude)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearveil.geodesy import wrap_longitude
+from nearveil.types import FloatArray
+
+EARTH_RADIUS_M = 6_371_008.8
+"""Mean radius of the earth."""
+
+
+def unit_vectors(degrees: FloatArray) -> FloatArray:
+    """Return locations as points of the unit sphere, the last axis (x, y, z)."""
+    latitude, longitude = np.radians(degrees[..., 0]), np.radians(degrees[..., 1])
+    level = np.cos(latitude)
+    return np.stack([level * np.cos(longitude), level * np.sin(longitude), np.sin(latitude)], axis=-1)
+
+
+def great_circle_m(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Return the great-circle distances of locations, broadcast against each other.
+
+    Examples
+    --------
+    >>> round(float(great_circle_m(np.array([52.52, 13.405]), np.array([48.8566, 2.3522]))), -3)
+    877000.0
+    """
+    here, there = unit_vectors(np.asarray(first)), unit_vectors(np.asarray(second))
+    # By the straight line, which is exact for near locations; one axis at a time, as there may be millions of pairs.
+    squared = sum((here[..., axis] - there[..., axis]) ** 2 for axis in range(3))
+    distances: FloatArray = 2 * EARTH_RADIUS_M * np.arcsin(np.minimum(0.5 * np.sqrt(squared), 1.0))
+    return distances
+
+
+def moved(degrees: FloatArray, bearing: FloatArray, distance_m: FloatArray) -> FloatArray:
+    """Return where great circles lead: ``bearing`` in radians clockwise from north, longitudes in [-180, 180)."""
+    latitude, longitude = np.radians(degrees[..., 0]), np.radians(degrees[..., 1])
+    angle = distance_m / EARTH_RADIUS_M
+    sine, cosine = np.sin(latitude), np.cos(latitude)
+    ahead, aside = np.sin(angle) * np.cos(bearing), np.sin(angle) * np.sin(bearing)
+    up = sine * np.cos(angle) + cosine * ahead
+    out = cosine * np.cos(angle) - sine * ahead
+    turned = np.degrees(longitude + np.arctan2(aside, out))
+    return np.stack([np.degrees(np.arctan2(up, np.hypot(out, aside))), wrap_longitude(turned)], axis=-1)
+
+
+def to_plane(center: FloatArray, degrees: FloatArray) -> FloatArray:
+    """Return meters east and north of one location, with distances and bearings from it as on the sphere."""
+    latitude, longitude = np.radians(degrees[..., 0]), np.radians(degrees[..., 1] - center[1])
+    sine, cosine = np.sin(np.radians(center[0])), np.cos(np.radians(center[0]))
+    aside = np.cos(latitude) * np.sin(longitude)
+    ahead = cosine * np.sin(latitude) - sine * np.cos(latitude) * np.cos(longitude)
+    distance_m = great_circle_m(np.asarray(center), degrees)
+    bearing = np.arctan2(aside, ahead)
+    return np.stack([distance_m * np.sin(bearing), distance_m * np.cos(bearing)], axis=-1)
+
+
+def from_plane(center: FloatArray, plane_m: FloatArray) -> FloatArray:
+    """Return the locations of `to_plane`."""
+    bearing, distance_m = np.arctan2(plane_m[..., 0], plane_m[..., 1]), np.hypot(plane_m[..., 0], plane_m[..., 1])
+    return moved(np.broadcast_to(center, plane_m.shape), bearing, distance_m)
