@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from nearveil import DPRS, SRR, AxisLaplace, Mechanism, PlanarLaplace, Region, Square
+from nearveil.audit.spec import mechanism_from_spec, mechanism_to_spec
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.registry import mechanism_from_spec, mechanism_to_spec
 from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Notion, certificate_from_dict
 from nearveil.sphere import great_circle_m
 

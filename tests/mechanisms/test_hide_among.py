@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 from scipy.stats import chisquare
 
+from nearveil.audit.spec import mechanism_from_spec, mechanism_to_spec
 from nearveil.errors import UsageError
 from nearveil.io.files import read_people
 from nearveil.mechanisms import step_channel
@@ -22,7 +23,6 @@ from nearveil.mechanisms.cell_steps import STEP, graph_of
 from nearveil.mechanisms.cells import Calibration, Cells
 from nearveil.mechanisms.fit_cells import CellPlan, build_private_cells, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.registry import mechanism_from_spec, mechanism_to_spec
 from nearveil.mechanisms.step_channel import StepChannel, calibrated
 from nearveil.privacy.guarantee import Basis, Notion, guarantee_from_dict
 from nearveil.randomness import numbered_rows
@@ -121,6 +121,16 @@ def test_the_number_of_people_is_kept_on_average(cells: Cells, city: FloatArray,
     nearer = np.sort(cKDTree(place_m).query_ball_point(place_m, moved_m, return_length=True) - 1)
     assert np.mean(nearer[: int(0.98 * len(nearer))]) == pytest.approx(people, rel=0.4)
     assert np.median(nearer) == pytest.approx(people / 2, rel=0.4)
+
+
+def test_a_crowd_at_one_place_takes_no_noise_from_others(city: FloatArray, san_francisco: Region) -> None:
+    """As at an airport: the crowd alone is more people than asked for, however little its noise is."""
+    cells = cells_from_points(np.vstack([city, np.tile(city[:1], (5000, 1))]), san_francisco)
+    mechanism = HideAmong(100, cells=cells, seed=1)
+    place_m = san_francisco.to_metres(city)
+    moved_m = np.hypot(*(san_francisco.to_metres(mechanism.perturb(city)) - place_m).T)
+    assert mechanism.guarantee.epsilon < 2
+    assert np.median(cKDTree(place_m).query_ball_point(place_m, moved_m, return_length=True) - 1) > 25
 
 
 @pytest.mark.evidence
@@ -270,12 +280,9 @@ def test_parameters_that_cannot_be(given: dict[str, Any], says: str, city: Float
         HideAmong(**given, region="san-francisco").fit(city)
 
 
-def test_more_people_than_the_cells_hold(cells: Cells) -> None:
+def test_weights_of_other_cells_and_more_people_than_they_hold_are_refused(cells: Cells) -> None:
     with pytest.raises(UsageError, match="about 5,000 people, fewer than the 6,000"):
         _ = HideAmong(6000, cells=cells).channel
-
-
-def test_weights_of_other_cells_are_refused(cells: Cells) -> None:
     with pytest.raises(UsageError, match="one weight for each cell"):
         _ = HideAmong(100, cells=cells, calibration=Calibration(rate=1.0, farthest=9, weights=(1024,))).channel
     for change in ({"weights": (0,)}, {"weights": ()}, {"rate": 0.0}, {"farthest": 1000}):

@@ -77,7 +77,7 @@ def test_the_density_integrates_to_one_over_the_sphere(noise_m: float) -> None:
 
 
 def test_the_mean_displacement_is_the_noise_also_where_the_earth_is_round() -> None:
-    """The share 1 / (1 + 1/a²) of the noise, with a = 2 R / noise: 0.006 % less for the widest."""
+    """The share 1 / (1 + 1/a²) of the noise, with a = 2 R / noise: 0.006 % less at 100 km."""
     a = 2 * EARTH_RADIUS_M / 100_000
     mean = quad(lambda d: d * math.sin(d) * math.exp(-a * d), 0, 0.6)[0] * (1 + a * a) * EARTH_RADIUS_M
     assert mean == pytest.approx(100_000, rel=1e-4)

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from nearveil.audit.conformance import failure_of
+from nearveil.audit.spec import mechanism_from_spec, mechanism_to_spec
 from nearveil.audit.subjects import audited_region
 from nearveil.errors import DataError
 from nearveil.html_card import html_card
 from nearveil.io.atomic import read_text, replacing
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.registry import is_own, mechanism_from_spec, mechanism_to_spec
+from nearveil.mechanisms.registry import is_own
 from nearveil.privacy.guarantee import Certificate, Guarantee, Notion, guarantee_from_dict
 from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray, ProgressBar, no_bar

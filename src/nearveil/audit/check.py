@@ -14,13 +14,13 @@ from nearveil.audit.fit import DEFAULT_FITS, VIEWS, describe_fit, fit_from_dict,
 from nearveil.audit.fit_witness import FORMAT as FIT_FORMAT
 from nearveil.audit.fit_witness import FitWitness, fit_witness_from_json, recheck_fit
 from nearveil.audit.pair_search import with_intervals, with_steps
+from nearveil.audit.spec import mechanism_from_spec
 from nearveil.audit.subjects import Subject, learned_by, own_mechanism, own_subject
 from nearveil.audit.witness import Witness, recheck, witness_from_json
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import read_text
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.registry import mechanism_from_spec
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region
 from nearveil.types import ProgressBar, no_bar

@@ -9,12 +9,12 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from nearveil.audit.spec import mechanism_to_spec
 from nearveil.errors import NearveilError, UsageError
 from nearveil.geodesy import wrap_longitude
 from nearveil.mechanisms.base import Mechanism, for_each_slice
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.mechanisms.registry import mechanism_to_spec
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.randomness import NumberedRows, RowKeystream, stream_key
 from nearveil.region import Region

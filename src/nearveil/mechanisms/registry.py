@@ -2,19 +2,18 @@
 
 An entry in `MECHANISMS` adds a mechanism to every command, table and picture. Somebody else's class needs none: by
 `mechanism_entry` it is used as ``file.py:Class``, ``package.module:Class`` or an entry point ``nearveil.mechanisms``.
-At the end, mechanisms as plain values: a file can say exactly what was certified or audited, to be rebuilt.
 """
 
 from __future__ import annotations
 
 import inspect
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 
-from nearveil.errors import DataError, UsageError
+from nearveil.errors import UsageError
 from nearveil.geodesy import wrap_longitude
 from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.base import Mechanism
@@ -104,13 +103,7 @@ class MechanismEntry:
 _ENTRIES = (
     MechanismEntry("dprs", "DPRS", DPRS, (), ("blue", "o", "-"), seconds_per_guess=0.006),
     MechanismEntry(
-        "planar-laplace",
-        "planar Laplace",
-        PlanarLaplace,
-        _LENGTHS_M,
-        ("purple", ">", "-"),
-        in_plans=True,
-        named_fast=True,
+        "planar-laplace", "planar Laplace", PlanarLaplace, _LENGTHS_M, ("purple", ">", "-"), True, 0.004, True
     ),
     MechanismEntry("hide-among", "hide among people", HideAmong, _USERS_AROUND, ("sky", "D", "-"), named_fast=True),
     MechanismEntry("srr", "SRR", SRR, (20.0, 14.0, 12.0, 11.0, 10.0, 9.0, 8.0, 6.0), ("green", "^", "-.")),
@@ -126,11 +119,6 @@ def mechanism_entry(name: str) -> MechanismEntry:
     """Return what is known of a mechanism by its name, as ``file.py:Class``, or as another package's entry point.
 
     Somebody else's class is checked first: that it can be built, and draws as it must.
-
-    Examples
-    --------
-    >>> mechanism_entry("planar-laplace").strength
-    'noise_m'
     """
     if name in MECHANISMS:
         return MECHANISMS[name]
@@ -227,59 +215,3 @@ def check_draws(mechanism: Mechanism, users: FloatArray, key: bytes) -> str | No
     if not mechanism.area.contains(mechanism.perturb_rows(users, NumberedRows(key, 0, len(x)))).all():
         return "a published place lies outside the region"
     return None
-
-
-# Mechanisms as plain values.
-
-
-def mechanism_to_spec(mechanism: Mechanism) -> dict[str, Any]:
-    """Return a mechanism's name and parameters as plain values; what was fitted counts as given.
-
-    The seed is left out: a certificate or an audit speaks of the mechanism, not of one draw.
-    """
-    if getattr(mechanism, "_noise_factor", 1.0) != 1.0:
-        raise UsageError("noise that was rescaled for a test is not what the parameters say, and is not written down")
-    kind = type(mechanism)
-    if "<locals>" in kind.__qualname__:
-        raise UsageError(f"{kind.__name__} is defined in a function and cannot be found again by a file")
-    params = {name: value for name, value in mechanism.to_spec_params().items() if name != "seed" and value is not None}
-    name = next((name for name, entry in MECHANISMS.items() if entry.mechanism is kind), reference(kind))
-    return {"mechanism": name, "params": {each: _plain(value) for each, value in params.items()}}
-
-
-def mechanism_from_spec(document: dict[str, Any], *, trusted: str | None = None) -> Mechanism:
-    """Rebuild the mechanism that `mechanism_to_spec` described.
-
-    Somebody else's class is run only if ``trusted`` names it, not because the document does.
-    """
-    try:
-        name, params = document["mechanism"], dict(document["params"])
-        if "region" in params:
-            params["region"] = Region(**params["region"])
-        entry = MECHANISMS.get(name) if trusted is None else mechanism_entry(trusted)
-        if entry is not None and entry.name == name:
-            return entry.mechanism.from_spec_params(params)
-        if ":" not in name:
-            raise KeyError(name)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, UsageError) and trusted is not None:
-            raise
-        raise DataError("the file does not describe a mechanism of Nearveil, or is damaged; make it again") from None
-    shown = "".join(mark for mark in str(name) if mark.isprintable())
-    raise UsageError(
-        f"the file is about the class {shown}, which is not run because a file says so; if you trust it, name it: "
-        "mechanism=FILE.py:CLASS"
-    )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Region):
-        return asdict(value)
-    if hasattr(value, "to_document"):
-        return value.to_document()
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    value = value.item() if hasattr(value, "item") else value
-    if not isinstance(value, str | int | float | bool | dict | None):
-        raise UsageError(f"a parameter that is a {type(value).__name__} cannot be written down; use plain values")
-    return value

@@ -38,6 +38,8 @@ _ORDER_BITS = 12
 _BISECTIONS = 60
 _ROUNDS = 2
 _LEAST_RATE, _LARGEST_RATE = 0.02, 60.0
+_CROWD = 3
+_SAMPLED_CELLS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,9 +351,6 @@ def calibrated(cells: Cells) -> Cells:
     return replace(cells, calibration=channel_for_people(cells, cells.hide_among).calibration)
 
 
-_SAMPLED_CELLS = 1000
-
-
 def _rate_for_people(start: StepChannel, hide_among: int) -> StepChannel:
     """The fastest fall with so many people nearer to the true place than the published one, on average over people."""
     cells, reach = start.cells, start.reach
@@ -359,10 +358,12 @@ def _rate_for_people(start: StepChannel, hide_among: int) -> StepChannel:
     shares = (np.arange(min(_SAMPLED_CELLS, len(cells))) + 0.5) / min(_SAMPLED_CELLS, len(cells))
     sampled = np.minimum(np.searchsorted(np.cumsum(cells.people) / cells.people.sum(), shares), len(cells) - 1)
     centres, rows = cells.centres * cells.region.metres_per_unit, []
+    # A crowd that no cell is small enough for would take the noise from everybody else: it counts as a few cells.
+    people = np.minimum(cells.people, _CROWD * cells.people_per_cell)
     for cell in sampled:
         near, steps = reach.of(cell)
         order = np.argsort(np.hypot(*(centres[near] - centres[cell]).T), kind="stable")
-        held = cells.people[near][order]
+        held = people[near][order]
         # Half of the people of a cell are nearer than a place in it.
         rows.append((steps[order], start.weights[near][order], np.cumsum(held) - held / 2))
     away, weights, nearer = (np.concatenate(part) for part in zip(*rows, strict=True))

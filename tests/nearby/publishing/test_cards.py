@@ -7,6 +7,7 @@ import pyproj
 import pytest
 
 from nearveil.errors import UsageError
+from nearveil.nearby.publishing.noise import rate_per_m
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region, named_region
 
@@ -55,12 +56,13 @@ def _on_the_ground(here: np.ndarray, there: np.ndarray) -> float:
 
 def _losses(protection: Protection, here: np.ndarray, there: np.ndarray) -> list[float]:
     """The largest log-ratio of the noise around any two cells that the two places may count as in."""
-    grid, noise = protection.grid, protection.noise
+    grid, rate = protection.grid, rate_per_m(protection.planar)
     cells = [grid.cells_near(*protection.region.to_metres(place)[0]) for place in (here, there)]
     losses = []
     for one, other in itertools.product(*cells):
         centres = [np.array([grid.centre_of(cell)]) for cell in (one, other)]
         # By the triangle inequality the ratio is largest in line with both, beyond the first.
         beyond = centres[0] + 3 * (centres[0] - centres[1])
-        losses.append(float(noise.log_density(centres[0], beyond)[0] - noise.log_density(centres[1], beyond)[0]))
+        near, far = (float(np.hypot(*(beyond - centre)[0])) for centre in centres)
+        losses.append(rate * (far - near))
     return losses

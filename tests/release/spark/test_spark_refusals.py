@@ -12,7 +12,7 @@ from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.release import spark_tasks
 from nearveil.release.spark import _check_session, protect
 
-MECHANISM = PlanarLaplace()
+MECHANISM = PlanarLaplace(region="san-francisco")
 
 
 def refusal(df: DataFrame, **settings: Any) -> str:
