@@ -20,8 +20,6 @@ from nearveil.types import FloatArray
 FORMAT = "nearveil-intervals"
 FORMAT_VERSION = 1
 
-_LEAST_GAMMA = 0.01
-
 Method = Literal["pic", "private-grid", "public"]
 
 _NO_INTERVALS = "this is not an intervals file, or it is damaged; make one with 'nearveil fit'"
@@ -36,7 +34,6 @@ PAPER_CENTRES = 800
 """The paper's m, and the most that are made where no number is given."""
 
 PEOPLE_PER_CENTRE = 20
-FEWEST_CENTRES = 2
 
 
 def centres_for(people: float) -> int:
@@ -49,7 +46,7 @@ def centres_for(people: float) -> int:
     >>> centres_for(100), centres_for(1_000), centres_for(25_000)
     (5, 50, 800)
     """
-    return int(min(max(people / PEOPLE_PER_CENTRE, FEWEST_CENTRES), PAPER_CENTRES))
+    return int(min(max(people / PEOPLE_PER_CENTRE, 2), PAPER_CENTRES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -244,7 +241,7 @@ def without_small_intervals(intervals: Intervals, least_radius_m: float) -> Inte
 
 def check_gamma(gamma: float) -> float:
     """Return gamma if discs of that size can be used."""
-    if not (isinstance(gamma, int | float) and _LEAST_GAMMA <= gamma <= 0.8):
+    if not (isinstance(gamma, int | float) and 0.01 <= gamma <= 0.8):
         raise UsageError("gamma must lie between 0.01 and 0.8; up to 0.5 the discs do not overlap")
     return float(gamma)
 

@@ -201,9 +201,6 @@ def _pair(point: FloatArray) -> tuple[float, float]:
     return float(point[0]), float(point[1])
 
 
-_CIRCLE = 720
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PaperRelease(ConfinedRelease):
     """Noise of scale λ_p (Laplace) or σ (Gaussian) around x, given that it falls into x's interval."""
@@ -233,7 +230,7 @@ class PaperRelease(ConfinedRelease):
         centre, radius = self.intervals.centres[cell], self.intervals.radii[cell]
         # A hair inside the cell, whose corners are shared with others.
         corners = centre + (polygons[cell] - centre) * (1 - 1e-9)
-        angle = np.linspace(0, 2 * np.pi, _CIRCLE, endpoint=False)
+        angle = np.linspace(0, 2 * np.pi, 720, endpoint=False)
         outputs = centre + radius * (1 - 1e-12) * np.column_stack([np.cos(angle), np.sin(angle)])
         logs = self.log_density(corners[:, None], outputs[None])
         output = int(np.argmax(np.ptp(logs, axis=0)))
