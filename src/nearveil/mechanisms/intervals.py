@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.privacy.accounting import LaplaceAnswers, fit_epsilon, pure_fit_epsilon
+from nearveil.privacy.accounting import LaplaceAnswers, Noise, fit_epsilon, pure_fit_epsilon
 from nearveil.privacy.guarantee import SEEDED_INTERVALS_NOTE, Basis, Guarantee, Notion, check_positive
 from nearveil.randomness import EXPONENTIAL_REACH
 from nearveil.region import Region
@@ -139,10 +139,7 @@ class Intervals:
             epsilon=epsilon,
             unit="per person",
             delta=delta,
-            neighbours=(
-                "the data fitted on, with and without one row, both such as can be fitted at all (enough people, not "
-                "all at one place)"
-            ),
+            neighbours="the data fitted on, with and without one row, both with enough people and not all at one place",
             promise=promise,
             not_covered=not_covered,
             basis=Basis.THEOREM,
@@ -264,12 +261,8 @@ def cell_polygons(intervals: Intervals) -> list[FloatArray]:
     return [np.clip(diagram.vertices[diagram.regions[diagram.point_region[point]]], -half, half) for point in own]
 
 
-def l1_diameter(polygon: FloatArray) -> float:
-    """Return the largest L1 distance between two points of a polygon."""
-    return float(max(np.ptp(polygon[:, 0] + polygon[:, 1]), np.ptp(polygon[:, 0] - polygon[:, 1])))
+def diameter(polygon: FloatArray, noise: Noise) -> float:
+    """Return the largest distance between two points of a polygon, for Laplace noise in the L1 norm."""
+    from scipy.spatial.distance import pdist  # noqa: PLC0415
 
-
-def l2_diameter(polygon: FloatArray) -> float:
-    """Return the largest distance between two points of a polygon."""
-    gaps = polygon[:, None, :] - polygon[None, :, :]
-    return math.sqrt(float((gaps**2).sum(axis=-1).max()))
+    return float(pdist(polygon, "cityblock" if noise == "laplace" else "euclidean").max())

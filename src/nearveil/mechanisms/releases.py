@@ -22,7 +22,7 @@ import numpy as np
 from nearveil.mechanisms._disc_law import NOISE_CODES, log_density, log_masses
 from nearveil.mechanisms._disc_loss import DiscLoss, calibrated_disc_loss
 from nearveil.mechanisms._disc_sampler import sample_disc
-from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter, l2_diameter
+from nearveil.mechanisms.intervals import Intervals, cell_polygons, diameter
 from nearveil.mechanisms.nearest import NearestCentre, nearest_point_of_discs
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.privacy.accounting import Noise, paper_epsilon, pure_fit_epsilon, pure_release_epsilon
@@ -283,8 +283,7 @@ def losses_by_cell(intervals: Intervals, polygons: list[FloatArray], scale: floa
     2 |x-y|₁ / λ, and at most 4 √2 R / λ since φ changes by at most 2 |t-s|₁ / λ. For Gaussian it is 2 R |x-y|₂ / σ².
     x may lie outside its disc, so it is the cell's diameter that counts.
     """
+    across = np.array([diameter(polygon, noise) for polygon in polygons])
     if noise == "laplace":
-        across = np.array([l1_diameter(polygon) for polygon in polygons])
         return np.minimum(2 * across, 4 * math.sqrt(2) * intervals.radii) / scale
-    across = np.array([l2_diameter(polygon) for polygon in polygons])
     return 2 * intervals.radii * across / scale**2
