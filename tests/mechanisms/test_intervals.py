@@ -9,7 +9,7 @@ from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fit_grid import build_grid_intervals
 from nearveil.mechanisms.fit_pic import build_pic_intervals
 from nearveil.mechanisms.fitting import build_public_intervals
-from nearveil.mechanisms.intervals import Intervals, cell_polygons, intervals_from_json, l1_diameter, l2_diameter
+from nearveil.mechanisms.intervals import Intervals, cell_polygons, diameter, intervals_from_json
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -91,7 +91,7 @@ def test_cells_tile_the_region(intervals: Intervals, rng: np.random.Generator) -
 
 def test_diameters_by_hand() -> None:
     triangle = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]])
-    assert (l1_diameter(triangle), l2_diameter(triangle)) == (7.0, 5.0)
+    assert (diameter(triangle, "laplace"), diameter(triangle, "gaussian")) == (7.0, 5.0)
 
 
 def test_intervals_say_what_they_cost(san_francisco: Region, city: FloatArray, intervals: Intervals) -> None:

@@ -14,7 +14,7 @@ from nearveil.kernels import kernel
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cell_steps import STEP, graph_of, steps_from
 from nearveil.mechanisms.cells import Cells
-from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter
+from nearveil.mechanisms.intervals import Intervals, cell_polygons, diameter
 from nearveil.mechanisms.step_channel import StepChannel
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region
@@ -198,7 +198,7 @@ def interval_pairs(intervals: Intervals) -> list[Pair]:
     some = {"median": by_radius[len(by_radius) // 2], "smallest": by_radius[0], "largest": by_radius[-1]}
     across = [pair for name in ("median", "smallest") for pair in _across(intervals, int(some[name]), name)]
     polygons = cell_polygons(intervals)
-    widest = int(np.argmax([l1_diameter(polygon) for polygon in polygons]))
+    widest = int(np.argmax([diameter(polygon, "laplace") for polygon in polygons]))
     within = [_cell_ends(intervals, widest, polygons, "widest interval")]
     for name, index in some.items():
         within += [

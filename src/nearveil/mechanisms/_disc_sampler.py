@@ -26,7 +26,6 @@ from nearveil.randomness import RowKeystream
 from nearveil.types import BoolArray, FloatArray, WordArray
 
 _FINE_UNIT = 2.0**-63
-_TWO_PI = 2.0 * math.pi
 # From this scale on, in radii, at least an eighth of uniform proposals are accepted.
 _FLAT = 0.6
 
@@ -75,11 +74,11 @@ def _propose(
             return x1 + scale * _laplace(first), x2 + scale * _laplace(second), 0.0
         width = scale * max(abs(p1), abs(p2))
     else:
-        length, angle = math.sqrt(-2.0 * math.log(u1)), _TWO_PI * u2
+        length, angle = math.sqrt(-2.0 * math.log(u1)), 2.0 * math.pi * u2
         if distance - 1.0 <= scale:
             return x1 + scale * length * math.cos(angle), x2 + scale * length * math.sin(angle), 0.0
         width = scale * scale / (distance - 1.0)
-    across = math.sqrt(-2.0 * width * math.log(u1)) * math.cos(_TWO_PI * u2)
+    across = math.sqrt(-2.0 * width * math.log(u1)) * math.cos(2.0 * math.pi * u2)
     depth = 0.5 * across * across - width * math.log(_unit(third))
     t1, t2 = (1.0 - depth) * p1 - across * p2, (1.0 - depth) * p2 + across * p1
     return t1, t2, log_ratio(noise, x1, x2, t1, t2, scale) + depth / width

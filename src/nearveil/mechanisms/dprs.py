@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
@@ -21,7 +21,6 @@ from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, Progress
 
 ReleaseName = Literal["paper", "interval", "metric"]
-RELEASES: tuple[ReleaseName, ...] = ("paper", "interval", "metric")
 
 
 class DPRS(Mechanism):
@@ -76,12 +75,8 @@ class DPRS(Mechanism):
     >>> import numpy as np
     >>> users = np.random.default_rng(0).normal([37.7, -122.4], 0.05, (2000, 2)).clip([37.5, -122.6], [37.9, -122.2])
     >>> dprs = DPRS(noise_m=500, region="san-francisco", seed=1).fit(users)
-    >>> dprs.perturb(users).shape
-    (2000, 2)
-    >>> dprs.guarantee.notion.value
-    'metric'
-    >>> DPRS(epsilon=1.0, region="san-francisco").chosen_release
-    'interval'
+    >>> dprs.perturb(users).shape, dprs.guarantee.notion.value
+    ((2000, 2), 'metric')
     """
 
     learns = "intervals"
@@ -125,8 +120,8 @@ class DPRS(Mechanism):
         self._check()
 
     def _check(self) -> None:
-        if self.release is not None and self.release not in RELEASES:
-            raise UsageError(f"release is one of: {', '.join(RELEASES)}")
+        if self.release is not None and self.release not in get_args(ReleaseName):
+            raise UsageError(f"release is one of: {', '.join(get_args(ReleaseName))}")
         if self.noise not in ("laplace", "gaussian"):
             raise UsageError("noise is either 'laplace' or 'gaussian'")
         check_delta(self.delta)

@@ -63,7 +63,9 @@ def build_pic_intervals(
     number = centres_for(users) if centres is None else centres
     found = centres_in_region(region, number, randomness.generator)
     for _ in range(rounds):
-        found = redraw_unusable(_means(noisy(_sums_around(found))), region, randomness.generator)
+        sums = noisy(_sums_around(found))
+        # A count below 1 says nothing; as a divisor it would throw the center far out of the region.
+        found = redraw_unusable(sums[:, :2] / np.maximum(sums[:, 2:], 1.0), region, randomness.generator)
         if progress:
             progress(1)
     answers = (LaplaceAnswers(QUERIES_PER_ROUND * rounds + counts_users, scale),)
@@ -72,11 +74,6 @@ def build_pic_intervals(
 
 def _sums_around(centres: FloatArray) -> Question:
     return lambda asked: asked.sums_around(centres) * np.array([1, 1, int(FIXED_POINT)])
-
-
-def _means(noisy: FloatArray) -> FloatArray:
-    # A count below 1 says nothing; as a divisor it would throw the center far out of the region.
-    return noisy[:, :2] / np.maximum(noisy[:, 2:], 1.0)
 
 
 # What a fit asks of users: whole numbers, so that the sum does not depend on the order of adding.

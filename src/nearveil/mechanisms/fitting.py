@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from nearveil.region import Region
 from nearveil.types import Progress
 
 FitMethod = Literal["pic", "private-grid"]
-FIT_METHODS: tuple[FitMethod, ...] = ("pic", "private-grid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +39,8 @@ class FitPlan:
             check_count(self.centres, "centres", least=2, most=MOST_CENTRES)
         check_count(self.rounds, "rounds", least=1, most=1000)
         check_gamma(self.gamma)
-        if self.method not in FIT_METHODS:
-            raise UsageError(f"fit_method is one of: {', '.join(FIT_METHODS)}")
+        if self.method not in get_args(FitMethod):
+            raise UsageError(f"fit_method is one of: {', '.join(get_args(FitMethod))}")
         if self.population is not None:
             check_count(self.population, "population", least=1, most=10**11)
             if self.method == "pic" and self.centres is not None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.privacy.accounting import LaplaceAnswers, fit_epsilon, pure_fit_epsilon
+from nearveil.privacy.accounting import LaplaceAnswers, Noise, fit_epsilon, pure_fit_epsilon
 from nearveil.privacy.guarantee import SEEDED_INTERVALS_NOTE, Basis, Guarantee, Notion, check_positive
 from nearveil.randomness import EXPONENTIAL_REACH
 from nearveil.region import Region
@@ -19,8 +19,6 @@ from nearveil.types import FloatArray
 
 FORMAT = "nearveil-intervals"
 FORMAT_VERSION = 1
-
-_LEAST_GAMMA = 0.01
 
 Method = Literal["pic", "private-grid", "public"]
 
@@ -36,7 +34,6 @@ PAPER_CENTRES = 800
 """The paper's m, and the most that are made where no number is given."""
 
 PEOPLE_PER_CENTRE = 20
-FEWEST_CENTRES = 2
 
 
 def centres_for(people: float) -> int:
@@ -49,7 +46,7 @@ def centres_for(people: float) -> int:
     >>> centres_for(100), centres_for(1_000), centres_for(25_000)
     (5, 50, 800)
     """
-    return int(min(max(people / PEOPLE_PER_CENTRE, FEWEST_CENTRES), PAPER_CENTRES))
+    return int(min(max(people / PEOPLE_PER_CENTRE, 2), PAPER_CENTRES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -139,10 +136,7 @@ class Intervals:
             epsilon=epsilon,
             unit="per person",
             delta=delta,
-            neighbours=(
-                "the data fitted on, with and without one row, both such as can be fitted at all (enough people, not "
-                "all at one place)"
-            ),
+            neighbours="the data fitted on, with and without one row, both with enough people and not all at one place",
             promise=promise,
             not_covered=not_covered,
             basis=Basis.THEOREM,
@@ -247,7 +241,7 @@ def without_small_intervals(intervals: Intervals, least_radius_m: float) -> Inte
 
 def check_gamma(gamma: float) -> float:
     """Return gamma if discs of that size can be used."""
-    if not (isinstance(gamma, int | float) and _LEAST_GAMMA <= gamma <= 0.8):
+    if not (isinstance(gamma, int | float) and 0.01 <= gamma <= 0.8):
         raise UsageError("gamma must lie between 0.01 and 0.8; up to 0.5 the discs do not overlap")
     return float(gamma)
 
@@ -264,12 +258,8 @@ def cell_polygons(intervals: Intervals) -> list[FloatArray]:
     return [np.clip(diagram.vertices[diagram.regions[diagram.point_region[point]]], -half, half) for point in own]
 
 
-def l1_diameter(polygon: FloatArray) -> float:
-    """Return the largest L1 distance between two points of a polygon."""
-    return float(max(np.ptp(polygon[:, 0] + polygon[:, 1]), np.ptp(polygon[:, 0] - polygon[:, 1])))
+def diameter(polygon: FloatArray, noise: Noise) -> float:
+    """Return the largest distance between two points of a polygon, for Laplace noise in the L1 norm."""
+    from scipy.spatial.distance import pdist  # noqa: PLC0415
 
-
-def l2_diameter(polygon: FloatArray) -> float:
-    """Return the largest distance between two points of a polygon."""
-    gaps = polygon[:, None, :] - polygon[None, :, :]
-    return math.sqrt(float((gaps**2).sum(axis=-1).max()))
+    return float(pdist(polygon, "cityblock" if noise == "laplace" else "euclidean").max())

@@ -22,7 +22,7 @@ import numpy as np
 from nearveil.mechanisms._disc_law import NOISE_CODES, log_density, log_masses
 from nearveil.mechanisms._disc_loss import DiscLoss, calibrated_disc_loss
 from nearveil.mechanisms._disc_sampler import sample_disc
-from nearveil.mechanisms.intervals import Intervals, cell_polygons, l1_diameter, l2_diameter
+from nearveil.mechanisms.intervals import Intervals, cell_polygons, diameter
 from nearveil.mechanisms.nearest import NearestCentre, nearest_point_of_discs
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.privacy.accounting import Noise, paper_epsilon, pure_fit_epsilon, pure_release_epsilon
@@ -201,9 +201,6 @@ def _pair(point: FloatArray) -> tuple[float, float]:
     return float(point[0]), float(point[1])
 
 
-_CIRCLE = 720
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PaperRelease(ConfinedRelease):
     """Noise of scale λ_p (Laplace) or σ (Gaussian) around x, given that it falls into x's interval."""
@@ -233,7 +230,7 @@ class PaperRelease(ConfinedRelease):
         centre, radius = self.intervals.centres[cell], self.intervals.radii[cell]
         # A hair inside the cell, whose corners are shared with others.
         corners = centre + (polygons[cell] - centre) * (1 - 1e-9)
-        angle = np.linspace(0, 2 * np.pi, _CIRCLE, endpoint=False)
+        angle = np.linspace(0, 2 * np.pi, 720, endpoint=False)
         outputs = centre + radius * (1 - 1e-12) * np.column_stack([np.cos(angle), np.sin(angle)])
         logs = self.log_density(corners[:, None], outputs[None])
         output = int(np.argmax(np.ptp(logs, axis=0)))
@@ -283,8 +280,7 @@ def losses_by_cell(intervals: Intervals, polygons: list[FloatArray], scale: floa
     2 |x-y|₁ / λ, and at most 4 √2 R / λ since φ changes by at most 2 |t-s|₁ / λ. For Gaussian it is 2 R |x-y|₂ / σ².
     x may lie outside its disc, so it is the cell's diameter that counts.
     """
+    across = np.array([diameter(polygon, noise) for polygon in polygons])
     if noise == "laplace":
-        across = np.array([l1_diameter(polygon) for polygon in polygons])
         return np.minimum(2 * across, 4 * math.sqrt(2) * intervals.radii) / scale
-    across = np.array([l2_diameter(polygon) for polygon in polygons])
     return 2 * intervals.radii * across / scale**2
