@@ -67,7 +67,7 @@ def test_data(run: Run, tmp_path: Path, content: str | None, words: list[str]) -
             ["--epsilon cannot be used with planar-laplace", "--noise"],
         ),
         (["--mechanism", "srr", "--noise", "500m"], ["--noise cannot be used with srr"]),
-        (["--epsilon", "1", "--noise", "500m"], ["give either", "release metric", "release interval"]),
+        (["--epsilon", "1", "--noise", "500m"], ["goes with the release metric", "interval takes"]),
         (["--set", "release=metric", "--epsilon", "1"], ["the release metric takes"]),
         (["--set", "least_radius_m=0m"], ["--set least_radius_m takes a length"]),
         (["--noise", "0"], ["--noise takes a length"]),

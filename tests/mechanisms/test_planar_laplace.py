@@ -45,7 +45,7 @@ def turns(place: tuple[float, float], published: FloatArray) -> FloatArray:
 
 @pytest.mark.statistical
 @LAWS
-@pytest.mark.parametrize("noise_m", [500.0, 100_000.0])
+@pytest.mark.parametrize("noise_m", [500.0, 500_000.0])
 def test_the_law_is_the_same_everywhere(place: tuple[float, float], noise_m: float) -> None:
     """Distances and directions, Kolmogorov-Smirnov at 1e-6 each; noise 30 % off is rejected at the same level."""
     published = PlanarLaplace(noise_m).perturb(np.tile(place, (COUNT, 1)), rng=3)
@@ -59,7 +59,7 @@ def test_the_law_is_the_same_everywhere(place: tuple[float, float], noise_m: flo
     assert kstest(distances_m[ahead], distances_m[~ahead]).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("noise_m", [1.0, 500.0, 100_000.0, 20_000_000.0])
+@pytest.mark.parametrize("noise_m", [1.0, 500.0, 500_000.0, 20_000_000.0])
 def test_the_density_integrates_to_one_over_the_sphere(noise_m: float) -> None:
     # The last is wider than the constructor takes: the constant is that of a sphere.
     mechanism = PlanarLaplace()
@@ -241,7 +241,7 @@ def test_what_is_no_location_is_refused_by_its_row() -> None:
         PlanarLaplace().perturb(np.empty((0, 2)))
 
 
-@pytest.mark.parametrize("length", [0, -5, 0.5, 100_001, math.nan, math.inf])
+@pytest.mark.parametrize("length", [0, -5, 0.5, 500_001, math.nan, math.inf])
 def test_impossible_lengths_are_refused(length: float) -> None:
     with pytest.raises(UsageError, match="noise"):
         PlanarLaplace(noise_m=length)
