@@ -192,7 +192,7 @@ def test_who_is_left_out_is_not_covered(tmp_path: Path) -> None:
     source = tmp_path / "in/people.csv"
     source.write_text("id,latitude,longitude\nann,37.7,-122.4\nben,0,0\n", encoding="utf-8")
     read = ReadOptions(skip_bad=tmp_path / "in/bad.csv")
-    result = nv.protect_file(source, tmp_path / "published.csv", nv.PlanarLaplace(), read=read)
+    result = nv.protect_file(source, tmp_path / "published.csv", nv.PlanarLaplace(region="san-francisco"), read=read)
     document = result.to_dict()
     assert (document["rows"], document["epsilon_holds"], document["holds_for_these_people"]) == (1, False, None)
     assert any("left out" in warning for warning in result.warnings)
