@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearveil.errors import DataError, UsageError
-from nearveil.region import Region, Scaling
+from nearveil.errors import BadRowError, DataError, UsageError
+from nearveil.region import WHOLE_EARTH, Region, Scaling
 
 SF = Region(37.5, -122.6, 37.9, -122.2)
 FIJI = Region(-19.5, 176.8, -15.5, -178.0)
@@ -122,6 +122,9 @@ def test_exchanged_columns_are_recognised_where_both_are_possible_latitudes() ->
     berlin = Region(52.33, 13.08, 52.68, 13.77)
     with pytest.raises(DataError, match="row 1 has latitude and longitude exchanged"):
         berlin.check([[13.4, 52.5]])
+    # On the whole Earth that is no more than a possibility.
+    with pytest.raises(BadRowError, match=r"row 2: the latitude is not between .* if they are exchanged"):
+        WHOLE_EARTH.check([[1.0, 2.0], [91.0, 13.4]])
 
 
 @pytest.mark.parametrize("points", [[], [[1.0]], [1.0, 2.0], [["a", "b"]], [[1, 2, 3]]])

@@ -1,6 +1,6 @@
 /**
  * Lasting noise for locations: the same user in the same cell always gets the same answer, so reports from one cell
- * cannot be averaged. One file, for browsers and Node 18 or newer. docs/reference/veil.md of Nearveil specifies it.
+ * cannot be averaged. One file, for browsers and Node 20 or newer. docs/reference/veil.md of Nearveil specifies it.
  *
  *     import { Veil } from "./veil.js";
  *     const veil = new Veil(key, { noiseM: 500 }); // key: Veil.newKey(), made once and kept apart from the answers
@@ -11,8 +11,7 @@
  * @typedef {{row: number, column: number, latitude: number, longitude: number}} Cell center in radians
  */
 
-/** @type {Crypto} Node 18 has it in a module only. */
-const webcrypto = globalThis.crypto ?? (await import(/* webpackIgnore: true */ "node:crypto")).webcrypto;
+const webcrypto = globalThis.crypto;
 const { PI, abs, asin, atan2, ceil, cos, exp, floor, hypot, log, max, min, sin, sqrt } = Math;
 const EARTH_RADIUS_M = 6_371_008.8;
 const SAME_M = 3; // an earlier answer that a store has rounded is still recognized
@@ -38,7 +37,7 @@ export class Veil {
     if (!(bytes instanceof Uint8Array && bytes.length === 32)) {
       throw new TypeError("the key must be 64 hexadecimal digits or 32 bytes; Veil.newKey() makes one");
     }
-    if (!webcrypto?.subtle) throw new Error("Veil needs WebCrypto, which browsers have on https and localhost only");
+    if (!webcrypto?.subtle) throw new Error("Veil needs WebCrypto: Node 20 or newer, or a page on https or localhost");
     this.#key = webcrypto.subtle.importKey("raw", bytes.slice(), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
     this.#noiseM = floor(noiseM * 1000 + 1 / 2) / 1000;
     this.#rows = floor((PI * EARTH_RADIUS_M) / (this.#noiseM / 4) + 1 / 2);

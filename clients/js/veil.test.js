@@ -36,6 +36,7 @@ test("inputs that must be errors", async () => {
     const blurred = async () => new Veil(key, { noiseM }).blur(user, latitude, longitude, { known, accuracyM });
     await assert.rejects(blurred, ({ message }) => !/52\.52|13\.405|9f9f|\n/.test(message), JSON.stringify(each));
   }
+  for (const user of ["\ud800", "a\udc00b"]) await assert.rejects(new Veil(KEY).blur(user, 52.52, 13.405), /well-formed/);
 });
 
 test("a misspelled option is an error, and so are options that are none", async () => {

@@ -174,6 +174,7 @@ def refuse_no_places(faults: Faults, near: tuple[float, float], either: str = ""
         raise BadRowError(
             f"row {faults.first_off_range + 1}: the {column} is not between -{limit} and {limit} degrees"
             f"{and_others(faults.off_range)}; correct the row"
+            + (", or name the columns with latitude= and longitude= if they are exchanged" * faults.off_latitude)
         )
 
 

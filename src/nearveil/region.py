@@ -351,6 +351,10 @@ class _WholeEarth(Region):
         """No flat map has one."""
         return self.half_extent_m[0]
 
+    def faults(self, points: FloatArray) -> Faults:
+        """Count faults; that coordinates were exchanged is no more than possible where all locations are inside."""
+        return super().faults(points)._replace(exchangeable=0)
+
     def to_metres(self, points: object) -> FloatArray:
         """Refuse to project."""
         del points

@@ -70,10 +70,10 @@ pattern of equal answers included. Here and in 3, a cell compared with an entry 
 + sqrt(2) noise_m / 4 (near its poles up to 1.74 for sqrt(2)) over distinct cells, d_j between the first fixes of each.
 4. Not protected: the pattern itself. That a user returned, and when, is disclosed. Many fixes while crossing a border \
 locate the border to about a meter: blur where a user stops, not at every fix.
-5. Whoever holds the key and the answers finds every cell by trying them all. Keep the key from whoever may read the \
-answers, or keep it on the phone.
-6. Whoever can have a location of their choice blurred for a user, or choose known, and sees the answer, finds the \
-cell in about 75 calls. Call it for the authenticated user only, take known from your own table, limit the rate.
+5. Anyone who has the key and the answers finds every cell by trying them all. Keep the key from those who may read \
+the answers, or keep it on the phone.
+6. Anyone who can have a location of their choice blurred for a user, or choose known, and sees the answer, finds \
+the cell in about 75 calls. Call it for the authenticated user only, take known from your own table, limit the rate.
 7. Changing noise_m or the key draws everything again: two releases, whose losses add. So do two accounts of one user, \
 and people who live together."""
 

@@ -131,5 +131,8 @@ def test_output_that_goes_nowhere_is_no_verdict() -> None:
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w") as pipe:
-        found = subprocess.run([*COMMAND, *QUICK], stdout=pipe, stderr=subprocess.PIPE, text=True, check=False, env=env)
-    assert found.returncode == 4
+        for buffering in ({}, {"PYTHONUNBUFFERED": "1"}):
+            found = subprocess.run(
+                [*COMMAND, *QUICK], stdout=pipe, stderr=subprocess.PIPE, text=True, check=False, env=env | buffering
+            )
+            assert (found.returncode, found.stderr) == (4, "")

@@ -109,14 +109,14 @@ def test_faults_are_counted_over_the_whole_file(
 
 
 def test_exchanged_columns_are_noticed_though_people_outside_may_be_clipped(
-    city: FloatArray, tmp_path: Path, batches_of: Batches
+    city: FloatArray, san_francisco: Region, tmp_path: Path, batches_of: Batches
 ) -> None:
     points = city.copy()
     points[::50] = points[::50, ::-1]
     source = write_table(table_of(points), tmp_path / "in.parquet")
     batches_of(100)
     with pytest.raises(DataError, match=r"row 1 .*exchanged \(and 99 more rows\)"):
-        publish(source, tmp_path / "out.csv", PlanarLaplace(), clip=True)
+        publish(source, tmp_path / "out.csv", PlanarLaplace(region=san_francisco), clip=True)
 
 
 def test_clipped_people_are_counted(city: FloatArray, tmp_path: Path, batches_of: Batches) -> None:

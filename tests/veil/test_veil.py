@@ -254,6 +254,9 @@ def test_more_errors() -> None:
     for wrong in (0, 1, -0.1, math.nan, "0.9", None):
         with pytest.raises((TypeError, ValueError), match="probability must be"):
             Veil(KEY).radius_m(wrong)  # type: ignore[arg-type]
+    for user in ("\ud800", "a\udc00b"):  # many JSON parsers refuse them, so the vectors have none
+        with pytest.raises(ValueError, match="the user id must be well-formed"):
+            Veil(KEY).blur(user, 52.52, 13.405)
     for latitude in (10**400, Decimal("sNaN"), 52 + 0j, np.array([52.0])):
         with pytest.raises((TypeError, ValueError), match="latitude must be a number"):
             Veil(KEY).blur("ann", latitude, 0)  # type: ignore[arg-type]

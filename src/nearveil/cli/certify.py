@@ -78,7 +78,8 @@ def _as_text(certified: MechanismCertificate, out: Path | None) -> str:
         f"{frame}."
     )
     saved = f"Written to {out}; check it with 'nearveil certify --check {out}'." if out else "Save it with --out FILE."
-    parts = [fill(found, _WIDTH), fill(f"How: {certificate.how}", _WIDTH), saved]
+    where = f"For {certified.mechanism.describe()}."
+    parts = [fill(found, _WIDTH), fill(where, _WIDTH), fill(f"How: {certificate.how}", _WIDTH), saved]
     if any(not statement.holds for statement in guarantee.also):
         parts.append(fill(_REFUTED, _WIDTH))
     return "\n".join(parts)

@@ -156,6 +156,8 @@ def _discard(stream: TextIO | None) -> None:
 
 def _exit_after_bug(error: BaseException, code: int) -> NoReturn:
     """Say that there is a bug, without a traceback, which could show true locations."""
+    if isinstance(error, SystemExit) and type(sys.stdout).__module__.startswith("click."):
+        sys.exit(code)  # click wraps stdout and exits when the reader of the output has closed it
     if os.environ.get("NEARVEIL_DEBUG"):
         traceback.print_exception(error)
     name = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__

@@ -120,7 +120,7 @@ class Mechanism(ABC):
         return False
 
     def rescaled(self, factor: float) -> Self:
-        """Return a copy whose noise is ``factor`` times as wide and whose guarantee is not: to test tests with."""
+        """Return a copy with noise ``factor`` times as wide, to test tests; the guarantee may be the original's."""
         raise NotImplementedError(f"{type(self).__name__} cannot be rescaled by {factor:g}")
 
     @property

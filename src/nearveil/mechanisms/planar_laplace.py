@@ -1,4 +1,4 @@
-"""Planar Laplace on the sphere: geo-indistinguishability, the metric notion (Andrés et al., 2013)."""
+"""Planar Laplace on the sphere: geo-indistinguishability (Andrés et al., 2013)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from nearveil.region import Region
 from nearveil.sphere import EARTH_RADIUS_M, great_circle_m, moved
 from nearveil.types import FloatArray
 
-# Beyond the reach of one of its two exponentials the law comes short; seen by someone up to ten times noise_m
-# away, for whom the same location is up to e^20 times likelier.
+# The two exponentials that make a distance have a finite reach, so locations farther away are never published. This
+# bounds what that adds, for pairs of locations up to 10 noise_m apart, between which the loss is up to 20.
 NUMERICAL_DELTA = 2 * math.exp(20 - EXPONENTIAL_REACH)
 
 DEFAULT_NOISE_M = 500.0

@@ -462,6 +462,8 @@ def check_count(value: int, name: str, *, least: int, most: int) -> int:
 
 
 def _number(value: float, name: str) -> float:
+    if isinstance(value, str | bool):
+        raise UsageError(f"{name} must be a number")
     try:
         number = float(value)
     except (TypeError, ValueError):
