@@ -82,12 +82,12 @@ def test_certifies_within_tau_with_few_questions(
 
 
 @pytest.mark.parametrize("colluders", [4, *for_evidence(1)])
-@pytest.mark.parametrize(("mechanism", "most_false"), [("planar-laplace", 1), *for_evidence(("dprs", 0))])
+@pytest.mark.parametrize("mechanism", ["planar-laplace", *for_evidence("dprs")])
 def test_hardly_a_false_certificate_where_accounts_are_published(
-    mechanism: str, most_false: int, colluders: int, san_francisco: Region, city: FloatArray, dprs: Mechanism,
+    mechanism: str, colluders: int, san_francisco: Region, city: FloatArray, dprs: Mechanism,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Without sentinels half of these attacks would certify a wrong place.
+    """Without sentinels half of these 20 attacks would certify a wrong place, with them about 1 in 100 (so 2: 2 %).
 
     Noise that is sometimes small passes now and then, where nobody is nearer. The search by likelihood, which certifies
     nothing and takes a second, follows the first contradiction only.
@@ -103,7 +103,7 @@ def test_hardly_a_false_certificate_where_accounts_are_published(
         result = adaptive(san_francisco, colluders).infer(oracle, target, start)
         false += result.certified and error_m(result, published_m[target]) > TAU_M
         assert result.outcome in {Outcome.CONTRADICTION, Outcome.OUT_OF_QUERIES, Outcome.FOUND}
-    assert false <= most_false
+    assert false <= 1
 
 
 def test_exact_accounts_certify_the_published_point_of_protected_people(
