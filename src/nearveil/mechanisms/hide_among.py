@@ -219,8 +219,8 @@ class HideAmong(Mechanism):
         among = channel.people_within(2 / epsilon)
         meaning = (
             f"Hidden among {self.hide_among:,} is an average over users, where a cell counts as at most three cells of "
-            f"users: half of all users have fewer than about {self.hide_among / 2:,.0f} others nearer to them than what "
-            "is published."
+            f"users: half of all users have fewer than about {self.hide_among / 2:,.0f} others nearer to them than "
+            "what is published."
         )
         release = Guarantee(
             title="Every published place",
@@ -234,8 +234,8 @@ class HideAmong(Mechanism):
             ),
             promise=(
                 f"the published place is at most e^2 = 7.4 times likelier from your cell than from any cell within "
-                f"{2 / epsilon:.2g} steps; for half of the people these held about {among:,.0f} people or more when the "
-                "cells were made"
+                f"{2 / epsilon:.2g} steps; for half of the people these held about {among:,.0f} people or more when "
+                "the cells were made"
             ),
             not_covered=(
                 f"places many steps apart are not hidden from each other; crowds move after the cells were made; "
