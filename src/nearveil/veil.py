@@ -66,7 +66,7 @@ class Veil:
 1. One location, without known: eps-geo-indistinguishable with eps = 2 / noise_m per meter of great-circle distance, \
 everywhere, poles included, as far as nobody tells HMAC-SHA-256 from chance. WGS84 distances differ by up to 0.56 %.
 2. A trace with k distinct answers: moving it rigidly, no cell of it by more than D meters, costs at most eps k D, the \
-pattern of equal answers included. Here and in 3, a cell compared with an entry of known in vain adds 30 / noise_m^2.
+pattern of equal answers included. Here and in 3, each vain comparison of a cell and a known answer adds 30 / noise_m^2.
 3. Two traces with the same pattern of equal answers, the grid known to the attacker: at most eps times the sum of d_j \
 + sqrt(2) noise_m / 4 (near its poles up to 1.74 for sqrt(2); + 2 noise_m for an answer that came up by chance, within \
 3 m of an entry of known) over distinct cells, d_j between the first fixes of each.
