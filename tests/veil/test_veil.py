@@ -284,7 +284,8 @@ def test_a_cell_is_also_found_by_chance() -> None:
 
 def test_the_guarantee_says_what_holds_and_what_does_not() -> None:
     said = (
-        (1, "eps-geo-indistinguishable"), (1, "without known"), (1, "HMAC"), (1, "0.56 %"), (2, "eps k D"), (2, "each vain comparison"),
+        (1, "eps-geo-indistinguishable"), (1, "without known"), (1, "HMAC"), (1, "0.56 %"), (2, "eps k D"),
+        (2, "each vain comparison"),
         (3, "sqrt(2)"), (3, "by chance"), (4, "Not protected"), (4, "not at every fix"), (5, "finds every cell"),
         (6, "in 10"), (6, "authenticated user only"), (6, "limit the rate"), (7, "losses add"), (7, "two accounts"),
     )  # fmt: skip
