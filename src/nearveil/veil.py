@@ -73,8 +73,8 @@ pattern of equal answers included. Here and in 3, each vain comparison of a cell
 4. Not protected: the pattern itself. That a user returned, and when, is disclosed. Many fixes while crossing a border \
 locate the border to about a meter: blur where a user stops, not at every fix.
 5. Whoever holds the key and the answers finds every cell. Keep the key from who may read answers, or on the phone.
-6. Whoever has locations of their choice blurred for a user finds the cell in about 75 calls, in 10 by choosing known \
-as well. Call it for the authenticated user only, take known from your own table, limit the rate.
+6. Whoever chooses the location or known, and sees the answer, finds the cell in about 75 calls, in 10 by choosing \
+both. Call it for the authenticated user only, take known from your own table, limit the rate.
 7. Changing noise_m or the key makes a second release: losses add, also of two accounts, or people living together."""
 
     def __init__(self, key: bytes | str, noise_m: float = 500) -> None:
