@@ -84,7 +84,7 @@ export class Veil {
   }
 
   /**
-   * Return the radius in meters around an answer that contains the user with at least a probability. It is public.
+   * Return a public radius in meters around an answer: with at least a probability, what `blur` was given is within.
    *
    * @param {number} probability @param {number | null} [accuracyM] as for `blur`
    */

@@ -19,8 +19,9 @@ have their centers moved by at most D. Their noise is independent: k factors of 
 that its answer is within 3 m of an entry: at most `29 / H^2` (3 m and the rounding; H in meters). If it was within 3 m,
 and not the nearest, it counts as one of the k.
 
-**Proof of 3.** The first fix of each distinct answer is in its cell, whose center is half a diagonal away at most:
-`h / sqrt(2)`, and up to `0.87 h` in the shortest rows. So two centers are at most `d_j + sqrt(2) h` apart.
+**Proof of 3.** The first fix of a distinct answer is in its cell, at most `h / sqrt(2)` from the center (`0.87 h` in
+the shortest rows), so two centers are at most `d_j + sqrt(2) h` apart. It is up to `reach` from the center if the
+answer came up by chance, within 3 m of an entry of `known` that is another cell's.
 """
 
 from __future__ import annotations
@@ -65,17 +66,16 @@ class Veil:
 1. One location, without known: eps-geo-indistinguishable with eps = 2 / noise_m per meter of great-circle distance, \
 everywhere, poles included, as far as nobody tells HMAC-SHA-256 from chance. WGS84 distances differ by up to 0.56 %.
 2. A trace with k distinct answers: moving it rigidly, no cell of it by more than D meters, costs at most eps k D, the \
-pattern of equal answers included. Here and in 3, a cell compared with an entry of known in vain adds 30 / noise_m^2.
+pattern of equal answers included. Here and in 3, each vain comparison of a cell and a known answer adds 30 / noise_m^2.
 3. Two traces with the same pattern of equal answers, the grid known to the attacker: at most eps times the sum of d_j \
-+ sqrt(2) noise_m / 4 (near its poles up to 1.74 for sqrt(2)) over distinct cells, d_j between the first fixes of each.
++ sqrt(2) noise_m / 4 (near its poles up to 1.74 for sqrt(2); + 2 noise_m for an answer that came up by chance, within \
+3 m of an entry of known) over distinct cells, d_j between the first fixes of each.
 4. Not protected: the pattern itself. That a user returned, and when, is disclosed. Many fixes while crossing a border \
 locate the border to about a meter: blur where a user stops, not at every fix.
-5. Anyone who has the key and the answers finds every cell by trying them all. Keep the key from those who may read \
-the answers, or keep it on the phone.
-6. Anyone who can have a location of their choice blurred for a user, or choose known, and sees the answer, finds \
-the cell in about 75 calls. Call it for the authenticated user only, take known from your own table, limit the rate.
-7. Changing noise_m or the key draws everything again: two releases, whose losses add. So do two accounts of one user, \
-and people who live together."""
+5. Anyone who has the key and the answers finds every cell. Keep the key from them, or on the phone.
+6. Anyone who chooses the location or known, and sees the answer, finds the cell in about 75 calls, in 10 by choosing \
+both. Call it for the authenticated user only, take known from your own table, limit the rate.
+7. Changing noise_m or the key makes a second release: losses add, also of two accounts, or people living together."""
 
     def __init__(self, key: bytes | str, noise_m: float = 500) -> None:
         self._mm = math.floor(_number(noise_m, "noise_m", "from 50 to 100,000", 50, 100_000) * 1000 + 0.5)
@@ -158,7 +158,7 @@ and people who live together."""
         return _published(np, turn, moved)
 
     def radius_m(self, probability: float, accuracy_m: float | None = None) -> float:
-        """Return a radius around an answer that contains the user with at least this probability; it is public."""
+        """Return a public radius around an answer: with this probability or more, what `blur` was given is within."""
         # The noise's quantile in the plane (it is smaller on a sphere), times eps, by Newton's method from above.
         loss = -math.log1p(-_number(probability, "probability", "above 0 and below 1", 1e-300, 1 - 1e-15))
         quantile = loss + math.sqrt(2 * loss)

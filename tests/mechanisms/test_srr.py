@@ -51,6 +51,15 @@ def test_a_sparse_domain_overspends_uncalibrated_and_not_calibrated(epsilon: flo
     assert 0.95 * epsilon < by_hand <= epsilon + 1e-12
 
 
+@pytest.mark.parametrize("levels", [1, 2, 3])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_a_coarse_grid_loses_what_its_certificate_says(levels: int, epsilon: float) -> None:
+    mechanism = SRR(epsilon=epsilon, levels=levels, region=CITY)
+    certificate = mechanism.guarantee.certificate
+    assert certificate is not None
+    assert mechanism.channel.worst_case[0] == pytest.approx(certificate.attained) == pytest.approx(epsilon)
+
+
 def test_groups_are_by_common_prefix() -> None:
     """By hand: the number of equal base-4 digits from the front."""
     levels = 3

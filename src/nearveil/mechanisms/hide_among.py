@@ -40,8 +40,9 @@ class HideAmong(Mechanism):
     Parameters
     ----------
     hide_among : int
-        N: how many other users are nearer to the true location than the published one, on average over users. Half of
-        all users have fewer than about N/2 others nearer. A cell holds about N/10 users.
+        N: how many other users are nearer to the true location than the published one, on average over users, where a
+        cell counts as at most three cells of users. Half of all users have fewer than about N/2 others nearer. A cell
+        holds about N/10 users.
     epsilon : float, optional
         The largest loss per step, instead: ``hide_among`` then says only how large cells are made by `fit`.
     cells : Cells, optional
@@ -217,8 +218,9 @@ class HideAmong(Mechanism):
         epsilon = channel.bound if self.epsilon is None else max(self.epsilon, channel.bound)
         among = channel.people_within(2 / epsilon)
         meaning = (
-            f"Hidden among {self.hide_among:,} is an average over users: half of all users have fewer than about "
-            f"{self.hide_among / 2:,.0f} others nearer to them than what is published."
+            f"Hidden among {self.hide_among:,} is an average over users, where a cell counts as at most three cells of "
+            f"users: half of all users have fewer than about {self.hide_among / 2:,.0f} others nearer to them than "
+            "what is published."
         )
         release = Guarantee(
             title="Every published place",
@@ -232,7 +234,8 @@ class HideAmong(Mechanism):
             ),
             promise=(
                 f"the published place is at most e^2 = 7.4 times likelier from your cell than from any cell within "
-                f"{2 / epsilon:.2g} steps, which held about {among:,.0f} people when the cells were made"
+                f"{2 / epsilon:.2g} steps; for half of the people these held about {among:,.0f} people or more when "
+                "the cells were made"
             ),
             not_covered=(
                 f"places many steps apart are not hidden from each other; crowds move after the cells were made; "

@@ -227,7 +227,8 @@ class StaircaseChannel:
 
 def staircase_channel(codes: IntArray, levels: int, c: float) -> StaircaseChannel:
     """Return the channel with ratio ``c`` between the nearest and the farthest group."""
-    groups = int(min(max(round(2 * c / (c - 1)), 2), _MOST_GROUPS))
+    # With more groups than levels of prefix the farthest would be empty, and the loss less than was asked for.
+    groups = int(min(max(round(2 * c / (c - 1)), 2), _MOST_GROUPS, levels + 1))
     # For each group and cell, the run of cells that share at least the group's levels of prefix with it.
     shared = np.rint(np.linspace(levels, 0, groups)).astype(np.int64)
     block = 2 * (levels - shared)[:, None]

@@ -158,11 +158,14 @@ class StepChannel:
         return steps
 
     def people_within(self, steps: float) -> float:
-        """About how many people the cells within so many steps of somebody held, on average over people."""
+        """About how many people the cells within so many steps of somebody held, for half of the people or more."""
         people, near = self.cells.people, (np.arange(self.reach.most + 1) <= steps * STEP).astype(np.float64)
         # The last stands for everything beyond.
         near[-1] = 0.0
-        return float(_sums(self.reach, near, people) @ people / max(people.sum(), 1e-9))
+        # Not the average: a crowd in one cell would count for those who are far from it.
+        held = _sums(self.reach, near, people)
+        order = np.argsort(held)
+        return float(held[order][np.searchsorted(np.cumsum(people[order]), people.sum() / 2)])
 
     @cached_property
     def mean_steps(self) -> float:

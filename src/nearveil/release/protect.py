@@ -182,7 +182,8 @@ def protect_file(
     keep_order : bool
         Keep the order of the rows, which can give places away; otherwise it is random and secret.
     ledger : Ledger, optional
-        Everybody is charged in it before the output gets its name; ``read.person`` says who is who.
+        Everybody is charged in it before the output gets its name; ``read.person`` says who is who. What was fitted
+        before costs the people that it was fitted on as much as its guarantee says, which is not charged here.
     force : bool
         Replace the output if it exists.
     progress : callable, optional
