@@ -513,7 +513,8 @@ def _settle(
 ) -> list[Contender]:
     # Those that are fitted take longest, and go first.
     promising = sorted(
-        most_promising(searches, goal, effort.contenders), key=lambda search: not search.family.members[0].is_fitted
+        most_promising(searches, goal, effort.contenders),
+        key=lambda search: search.family.members[0].entry.mechanism.learns is None,
     )
     own_seed = stage_seed(seed, _SETTLE_STAGE)
     tasks = [
