@@ -414,7 +414,7 @@ _NOTIFY = "SELECT pg_notify(%s, %s)"
 
 _log = logging.getLogger(__name__)
 
-Handler = Callable[[Any], None]
+Handler = Callable[..., None]
 
 
 class Announcer:

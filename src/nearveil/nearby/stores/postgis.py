@@ -468,7 +468,7 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         circuit = self._database.circuit
         circuit.on_away = handlers.get("on_away", circuit.on_away)
         circuit.on_back = handlers.get("on_back", circuit.on_back)
-        follower = Follower(self._database, self._announcer.sender, {**handlers})
+        follower = Follower(self._database, self._announcer.sender, dict[str, Any](handlers))
         follower.start()
         self._followers.append(follower)
 
