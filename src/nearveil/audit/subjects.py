@@ -241,19 +241,11 @@ class ReleasedSubject(PublishedSubject):
 
     def publish(self, points: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Publish on all cores, as in a release."""
-        key, published = stream_key(rng), np.empty(points.shape)
-
-        def work(part: slice) -> None:
-            rows = NumberedRows(key, part.start, part.stop - part.start)
-            published[part] = self.mechanism.perturb_rows(points[part], rows)
-
-        for_each_slice(len(points), work)
-        return published
+        return self.mechanism.perturb(points, rng)
 
     def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
         """Return the log-ratio of the draw's densities at the published places."""
-        own = flat(self.mechanism, self.region)
-        in_frame = outputs if self.mechanism.frame == "metres" else own.enter(self.outputs_in_degrees(outputs))
+        in_frame = flat(self.mechanism, self.region).enter(self.outputs_in_degrees(outputs))
         return self._draws.log_ratio(first, second, in_frame)
 
 
