@@ -11,7 +11,6 @@ from nearveil.audit.auditor import DEFAULT_CONFIDENCE, Verdict
 from nearveil.audit.bounds import largest_loss_bound, loss_bounds
 from nearveil.audit.external import DEFAULT_TIMEOUT_S, CommandSubject, ModuleSubject, closed_after
 from nearveil.audit.fit import DEFAULT_FITS, VIEWS, describe_fit, fit_from_dict, fit_of
-from nearveil.audit.fit_witness import FORMAT as FIT_FORMAT
 from nearveil.audit.fit_witness import FitWitness, fit_witness_from_json, recheck_fit
 from nearveil.audit.pair_search import with_learned
 from nearveil.audit.spec import mechanism_from_spec
@@ -135,7 +134,7 @@ def read_witness(path: str | Path) -> Witness | FitWitness:
     """Read a witness, against what is published or against a fit."""
     text = read_text(Path(path), "witness")
     try:
-        is_of_fit = bool(json.loads(text)["format"] == FIT_FORMAT)
+        is_of_fit = bool(json.loads(text)["format"] == FitWitness.format)
     except (ValueError, KeyError, TypeError, RecursionError):
         is_of_fit = False
     return fit_witness_from_json(text) if is_of_fit else witness_from_json(text)
@@ -199,7 +198,6 @@ def _given_cells(witness: Witness, subject: Subject, cells: Cells | None) -> Cel
 def _verdict(witness: Witness | FitWitness, fresh: Witness | FitWitness) -> Verdict:
     if fresh.violates:
         return Verdict.VIOLATED
-    claimed = witness.claimed_loss if isinstance(witness, Witness) else witness.claim.epsilon
     counts, trials, delta = witness.counts, fresh.counts.trials, witness.claim.delta
     if witness.violates:
         # What the recorded counts, if true, would give on this number of samples.
@@ -207,4 +205,4 @@ def _verdict(witness: Witness | FitWitness, fresh: Witness | FitWitness) -> Verd
         shown = float(loss_bounds(hits, trials, false_hits, trials, delta=delta, confidence=witness.confidence))
     else:
         shown = largest_loss_bound(trials, delta=delta, confidence=witness.confidence)
-    return Verdict.CONSISTENT if shown > claimed else Verdict.INCONCLUSIVE
+    return Verdict.CONSISTENT if shown > witness.claimed_loss else Verdict.INCONCLUSIVE
