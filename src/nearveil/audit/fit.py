@@ -34,11 +34,9 @@ from nearveil.audit.subjects import CONFIRM_STREAM, EXPLORE_STREAM, chosen_seed
 from nearveil.audit.witness import Counts, shared_confidence
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.base import Mechanism, is_mechanism
-from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.fit_cells import CellPlan, build_private_cells, tree_noise
 from nearveil.mechanisms.fit_pic import FIXED_POINT, PlacesInMemory, Question, Watch
 from nearveil.mechanisms.fitting import FitPlan, build_intervals
-from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.registry import MECHANISMS, has_own_fit, mechanism_name
 from nearveil.privacy.guarantee import Guarantee, Notion
 from nearveil.region import Region
@@ -189,7 +187,7 @@ def audit_fit(
         return _audit_view(mechanism, as_claim(claim, None), data, region, fits, confidence, seed)
     mechanism = fit_to_audit(mechanism)
     stated = None if claim is None or claim == "own" else as_claim(claim, None)
-    looks = _kind_of(mechanism).looks(mechanism, stated, data, fits)
+    looks = (_looks_at_cells if _has_cells(mechanism) else _looks_at_intervals)(mechanism, stated, data, fits)
     reports = []
     for look in looks:
         fit = fit_of(look.mechanism, look.view, progress)
@@ -209,18 +207,23 @@ def fit_to_audit(mechanism: Fitted, levels: int = TREE_LEVELS) -> Fitted:
     """
     if mechanism.given_learned is not None:
         raise UsageError(f"the {mechanism.learns} are given, so that there is no fit to audit; leave them out")
-    quick: Fitted = _kind_of(mechanism).quick(mechanism, levels)
+    quick: Fitted = _few_cells(mechanism, levels) if _has_cells(mechanism) else _few_centres(mechanism)
     return quick
 
 
-def describe_fit(mechanism: Mechanism) -> str:
+def describe_fit(mechanism: Any) -> str:
     """Say which fit is audited."""
-    return _kind_of(mechanism).describe(mechanism)
+    if _has_cells(mechanism):
+        levels = mechanism.cell_plan.layout(mechanism.resolved_region).levels
+        return f"the fit of hide-among by a private quadtree of {levels} levels, fit epsilon {mechanism.fit_epsilon:g}"
+    plan = mechanism.fit_plan
+    rounds = f" in {plan.rounds} rounds" if plan.method == "pic" else ""
+    return f"the fit of dprs by {plan.method}{rounds}, {plan.centres} centres"
 
 
 def views_of(mechanism: Mechanism) -> tuple[str, ...]:
     """Return what of a mechanism's fit is looked at (`VIEWS`)."""
-    return _kind_of(mechanism).views
+    return ("cells", "answers") if _has_cells(mechanism) else ("answers", "centres")
 
 
 def fit_of(mechanism: Mechanism, view: str, progress: Progress | None = None) -> Fit | KnowingFit:
@@ -247,30 +250,19 @@ class _Look:
     fits: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kind:
-    """How fits of one kind are made quick, looked at and described, and of what of them."""
-
-    quick: Callable[[Any, int], Any]
-    looks: Callable[[Any, Claim | None, Sequence[DataPair] | None, int], tuple[_Look, ...]]
-    describe: Callable[[Any], str]
-    views: tuple[str, ...]
-
-
-def _kind_of(mechanism: Mechanism) -> _Kind:
-    kind = _KINDS.get(mechanism.learns or "") if has_own_fit(mechanism) else None
-    if kind is None:
+def _has_cells(mechanism: Mechanism) -> bool:
+    """Whether a fit makes cells, or else intervals; refuse a mechanism without a fit of Nearveil's own."""
+    if mechanism.learns is None or not has_own_fit(mechanism):
         raise UsageError(f"{type(mechanism).__name__} has no fit that can be audited, as DPRS and HideAmong have")
-    return kind
+    return mechanism.learns == "cells"
 
 
-def _few_centres(mechanism: DPRS, levels: int) -> DPRS:
-    del levels
+def _few_centres(mechanism: Any) -> Any:
     return mechanism if mechanism.centres is not None else mechanism.with_params(centres=2)
 
 
 def _looks_at_intervals(
-    mechanism: DPRS, claim: Claim | None, data: Sequence[DataPair] | None, fits: int
+    mechanism: Any, claim: Claim | None, data: Sequence[DataPair] | None, fits: int
 ) -> tuple[_Look, ...]:
     if data is None:
         # The two hardest of the worst cases: every pair costs fits.
@@ -286,13 +278,7 @@ def _looks_at_intervals(
     )
 
 
-def _describe_intervals(mechanism: DPRS) -> str:
-    plan = mechanism.fit_plan
-    rounds = f" in {plan.rounds} rounds" if plan.method == "pic" else ""
-    return f"the fit of dprs by {plan.method}{rounds}, {plan.centres} centres"
-
-
-def _few_cells(mechanism: HideAmong, levels: int) -> HideAmong:
+def _few_cells(mechanism: Any, levels: int) -> Any:
     sides_m = np.array(mechanism.resolved_region.half_extent_m) * 2
     # Two largest boxes at least, because one cell alone is none. A hair more or less, so that rounding changes nothing.
     largest_m = float(sides_m.max()) / 2 * (1 + 1e-9)
@@ -301,7 +287,7 @@ def _few_cells(mechanism: HideAmong, levels: int) -> HideAmong:
 
 
 def _looks_at_cells(
-    mechanism: HideAmong, claim: Claim | None, data: Sequence[DataPair] | None, fits: int
+    mechanism: Any, claim: Claim | None, data: Sequence[DataPair] | None, fits: int
 ) -> tuple[_Look, ...]:
     """The cells, against what is claimed for them; and the noisy counts, against what the own claim counts for them.
 
@@ -325,23 +311,6 @@ def _looks_at_cells(
         _Look(mechanism, "cells", stated, near_data, fits - of_counts),
         _Look(counting, "answers", counts, far_data, of_counts),
     )
-
-
-def _describe_cells(mechanism: HideAmong) -> str:
-    levels = mechanism.cell_plan.layout(mechanism.resolved_region).levels
-    return f"the fit of hide-among by a private quadtree of {levels} levels, fit epsilon {mechanism.fit_epsilon:g}"
-
-
-_KINDS = {
-    "intervals": _Kind(
-        quick=_few_centres,
-        looks=_looks_at_intervals,
-        describe=_describe_intervals,
-        views=("answers", "centres"),
-    ),
-    "cells": _Kind(quick=_few_cells, looks=_looks_at_cells, describe=_describe_cells, views=("cells", "answers")),
-}
-"""By the constructor's parameter for what is learned."""
 
 
 # A fit as plain values.

@@ -163,7 +163,18 @@ class Witness(CountedEvent):
 
     def explain(self) -> str:
         """Say in a sentence or two what was seen."""
-        return explain_counts(self.pair, self.event, self.counts, self.claim, self.claimed_loss, self.bound)
+        event, counts, delta = self.event, self.counts, self.claim.delta
+        other = "second" if event.direction == "first" else "first"
+        never = "never" if counts.false_hits == 0 else f"{counts.false_hits:,} times"
+        more = f", plus delta {delta:.3g}" if delta > 1e-12 else ""
+        allowed = f"{_times(self.claimed_loss)} as likely{more}" if math.isfinite(self.claimed_loss) else "anything"
+        shown = f"at least {_times(self.bound)} as likely" if self.bound > 0 else "not shown to be likelier at all"
+        sentence = str(self.pair)
+        return (
+            f"{sentence[0].upper()}{sentence[1:]}: outputs {event.describe()}, came {counts.hits:,} times out "
+            f"of {counts.trials:,} from the {event.direction} and {never} out of {counts.false_trials:,} from the "
+            f"{other}. The claim allows {allowed}; they are {shown}."
+        )
 
     def about(self) -> dict[str, Any]:
         """Return pair, event and cells as plain values for JSON."""
@@ -188,23 +199,6 @@ def _about(document: dict[str, Any]) -> dict[str, Any]:
 def shared_confidence(confidence: float, events: int) -> float:
     """Return the confidence for each of several events with which all of their bounds hold together."""
     return 1 - (1 - confidence) / events
-
-
-def explain_counts(
-    pair: Pair, event: OutputEvent, counts: Counts, claim: Claim, claimed_loss: float, bound: float
-) -> str:
-    """Say in a sentence or two what was seen."""
-    other = "second" if event.direction == "first" else "first"
-    never = "never" if counts.false_hits == 0 else f"{counts.false_hits:,} times"
-    delta = f", plus delta {claim.delta:.3g}" if claim.delta > 1e-12 else ""
-    allowed = f"{_times(claimed_loss)} as likely{delta}" if math.isfinite(claimed_loss) else "anything"
-    shown = f"at least {_times(bound)} as likely" if bound > 0 else "not shown to be likelier at all"
-    sentence = str(pair)
-    return (
-        f"{sentence[0].upper()}{sentence[1:]}: outputs {event.describe()}, came {counts.hits:,} times out "
-        f"of {counts.trials:,} from the {event.direction} and {never} out of {counts.false_trials:,} from the {other}. "
-        f"The claim allows {allowed}; they are {shown}."
-    )
 
 
 def _times(loss: float) -> str:
