@@ -233,7 +233,7 @@ def fit_of(mechanism: Mechanism, view: str, progress: Progress | None = None) ->
         "centres": centres_fit,
         "cells": CellsFit,
     }
-    return views[view](mechanism.resolved_region, *mechanism.fit_settings, progress)
+    return views[view](mechanism.resolved_region, *mechanism.fit_settings, progress or (lambda _: None))
 
 
 # How a fit is audited, by what is learned.
@@ -382,8 +382,9 @@ def _audit_view(
     ]
     witness = max(count_events(uncounted, fit, left, seed, CONFIRM_STREAM), key=lambda witness: witness.bound)
     attainable = largest_loss_bound(aim.trials, delta=aim.delta, confidence=aim.confidence)
+    unbroken = Verdict.CONSISTENT if attainable > claim.epsilon else Verdict.INCONCLUSIVE
     return FitReport(
-        verdict=_verdict(witness, attainable),
+        verdict=Verdict.VIOLATED if witness.violates else unbroken,
         claim=claim,
         confidence=confidence,
         witness=witness,
@@ -447,12 +448,6 @@ def _thresholds(scores: FloatArray) -> FloatArray:
     return thresholds
 
 
-def _verdict(witness: FitWitness, attainable: float) -> Verdict:
-    if witness.violates:
-        return Verdict.VIOLATED
-    return Verdict.CONSISTENT if attainable > witness.claim.epsilon else Verdict.INCONCLUSIVE
-
-
 def _check(claim: Claim, data: Sequence[DataPair], fits: int, confidence: float) -> None:
     if claim.notion is not Notion.CENTRAL:
         raise UsageError(
@@ -495,7 +490,7 @@ class AnswersFit:
     region: Region
     plan: FitPlan | CellPlan
     budget: float
-    advance: Progress | None = None
+    advance: Progress = lambda _: None
 
     def about(self, data: DataPair) -> Fit:
         """Return the fit as somebody sees it who knows the others."""
@@ -514,8 +509,7 @@ class AnswersFit:
             # What comes after the last answer is made from the answers alone, and takes longer than they do.
             with suppress(_AllAnsweredError):
                 self._build(points, rng, watch)
-            if self.advance is not None:
-                self.advance(1)
+            self.advance(1)
             return np.vstack(answers)
 
         return fit
@@ -536,13 +530,12 @@ class AnswersFit:
         return 2 if plan.population is None else 1
 
 
-def centres_fit(region: Region, plan: FitPlan, budget: float, advance: Progress | None = None) -> Fit:
+def centres_fit(region: Region, plan: FitPlan, budget: float, advance: Progress) -> Fit:
     """Return the fit of intervals by the centres that it publishes."""
 
     def fit(points: FloatArray, rng: np.random.Generator) -> FloatArray:
         found = build_intervals(points, region, plan, budget, rng=rng)
-        if advance is not None:
-            advance(1)
+        advance(1)
         return found.centres
 
     return fit
@@ -566,7 +559,7 @@ class CellsFit:
     region: Region
     plan: CellPlan
     epsilon: float
-    advance: Progress | None = None
+    advance: Progress = lambda _: None
 
     def about(self, data: DataPair) -> Fit:
         """Return the fit as somebody sees it who knows the others."""
@@ -579,8 +572,7 @@ class CellsFit:
         def fit(points: FloatArray, rng: np.random.Generator) -> FloatArray:
             known = people[len(points) - len(data.without)]
             cells = build_private_cells(known, self.region, epsilon=self.epsilon, plan=self.plan, rng=rng)
-            if self.advance is not None:
-                self.advance(1)
+            self.advance(1)
             halved = np.arange(layout.levels) < cells.depths[cells.find(place)[0]]
             return np.append(halved, cells.people[cells.of_largest_box(box)].sum() - others[box])[:, None]
 
