@@ -203,7 +203,12 @@ def test_what_is_wrong_is_said_once(postgis_cluster: object, tmp_path: Path) -> 
     with private_database() as address:
         environment = {**os.environ, "NEARVEIL_STORE": address, "NEARVEIL_KEYS_FILE": str(tmp_path / "keys.json")}
         done = subprocess.run(
-            [*command, "--port", "0"], env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            [*command, "--port", "0", "--region", "berlin"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
         )
     assert done.returncode == 3
     assert "Traceback" not in done.stderr

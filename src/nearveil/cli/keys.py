@@ -41,7 +41,7 @@ def create(file: Path, *, config: Path | None, **schedule_options: str | None) -
 
     The keys are for the epoch and the budget window in the settings of one service (by default 1h and 30d).
     """
-    schedule = _settings(config, **schedule_options).protection().schedule
+    schedule = _settings(config, **schedule_options).schedule
     write_keys(file, new_keys(schedule))
     say(f"keys for {_describe(schedule)} written to {file}")
     say("keep a copy in a safe place: if the keys are lost, people get new noise for the same locations")

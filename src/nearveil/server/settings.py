@@ -29,7 +29,7 @@ from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M
 from nearveil.nearby.publishing.keys import SecretKeys, keys_from_json, new_keys, read_keys, write_keys
 from nearveil.nearby.publishing.protection import Protection, Schedule
 from nearveil.nearby.stores import is_postgres
-from nearveil.region import metres, parse_region
+from nearveil.region import Region, metres, parse_region
 from nearveil.server.setting_types import (
     Duration,
     File,
@@ -39,6 +39,7 @@ from nearveil.server.setting_types import (
     Number,
     People,
     RedisAddress,
+    RegionName,
     Takes,
     Text,
     TileAddress,
@@ -103,8 +104,8 @@ class Settings(BaseSettings):
     workers: Whole = _setting(
         1, "Number of processes that listen on the address; more than one needs PostgreSQL.", least=1, most=64
     )
-    region: Text = _setting(
-        "san-francisco", "Public region: a name, south,west,north,east in degrees, or a GeoJSON file."
+    region: RegionName = _setting(
+        None, "Public region, to be named: a name, south,west,north,east in degrees, or a GeoJSON file."
     )
     noise: Length = _setting(
         f"{DEFAULT_NOISE_M:.0f}m", "Mean distance that the noise adds, such as 500m or 0.5km.", panel="Protection"
@@ -288,22 +289,38 @@ class Settings(BaseSettings):
             raise UsageError("hide_among needs the cells of the region; make a file with 'nearveil fit --hide-among'")
         if self.cells is not None and self.hide_among is None:
             raise UsageError("cells go with hide_among; say among how many people to hide, or leave them out")
-        self.protection()
+        _ = self.schedule
+        if self.region is not None:
+            self.protection()
 
     @property
     def sources(self) -> Mapping[str, str]:
         """Source of each value."""
         return dict.fromkeys(KNOWN_SETTINGS, "default") | self._sources
 
+    @property
+    def schedule(self) -> Schedule:
+        """Epochs and budget windows."""
+        return Schedule(epoch=duration(self.epoch), window=duration(self.window))
+
+    def public_region(self) -> Region:
+        """Return the region; it has no default."""
+        if self.region is None:
+            raise UsageError(
+                "name the public region with --region, NEARVEIL_REGION or region in the settings file: a name such as "
+                "berlin, south,west,north,east in degrees, or a GeoJSON file"
+            )
+        return parse_region(self.region)
+
     def protection(self) -> Protection:
         """Return the protection that is applied to reports."""
         return Protection(
-            region=parse_region(self.region),
+            region=self.public_region(),
             noise_m=None if self.noise is None else metres(self.noise, "noise"),
             among=self._hidden_among(),
             new_places=self.new_places,
             dwell_epochs=self.dwell,
-            schedule=Schedule(epoch=duration(self.epoch), window=duration(self.window)),
+            schedule=self.schedule,
         )
 
     def _hidden_among(self) -> HideAmong | None:
@@ -316,7 +333,7 @@ class Settings(BaseSettings):
 
         Keys for another epoch or window are refused.
         """
-        schedule = self.protection().schedule
+        schedule = self.schedule
         if self.keys_text is not None:
             keys = keys_from_json(self.keys_text)
             keys.check_schedule(schedule)

@@ -17,7 +17,6 @@ from nearveil.nearby.stores import is_postgres, open_store
 from nearveil.nearby.stores.backup import back_up, restore
 from nearveil.nearby.stores.base import Ahead, Store
 from nearveil.nearby.stores.published import PublishedReader, StoreState, reading_published
-from nearveil.region import parse_region
 from nearveil.server.setting_types import duration
 from nearveil.server.settings import Settings
 
@@ -84,7 +83,7 @@ def _repair(store: Store, settings: Settings, schedule: Schedule, dry_run: bool,
             "service is (--epoch, or --config)"
         )
     if not dry_run:
-        IntervalsInUse(store, parse_region(settings.region)).set_back(epoch)
+        IntervalsInUse(store, settings.public_region()).set_back(epoch)
         store.set_back(epoch, window=window)
     return ClockRepair(
         ahead=ahead,
