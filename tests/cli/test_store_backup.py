@@ -25,6 +25,11 @@ __all__ = ["postgis_cluster"]
 OPERATING = Path(__file__).parents[2] / "docs" / "guides" / "operating.md"
 
 
+@pytest.fixture(autouse=True)
+def _region(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEARVEIL_REGION", "san-francisco")
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """The store of a service, with 500 people of whom one is published, and its keys beside it."""

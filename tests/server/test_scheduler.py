@@ -338,7 +338,7 @@ class TestAStoreAheadOfTheClock:
             charged = place.service.store.totals().charged_by_window
             shown = place.call("GET", "/v1/people/ann").json()["published"]
         clock.now -= 72 * HOUR_S
-        settings = Settings.load(None, {}, {"store": str(tmp_path / "nearveil.db"), "region": "san-francisco"})
+        settings = Settings.load(None, {}, {"store": str(tmp_path / "nearveil.db")})
         for dry_run in (True, False):
             found = repair_clock(settings, dry_run=dry_run, clock=clock)
             assert found is not None
@@ -368,7 +368,7 @@ class TestAStoreAheadOfTheClock:
             place.service.put_intervals(json.loads(fine.to_json()))
         clock.now -= 72 * HOUR_S
         repair_clock(
-            Settings.load(None, {}, {"store": str(tmp_path / "nearveil.db"), "region": "san-francisco"}),
+            Settings.load(None, {}, {"store": str(tmp_path / "nearveil.db")}),
             dry_run=False,
             clock=clock,
         )

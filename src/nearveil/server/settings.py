@@ -29,7 +29,7 @@ from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M
 from nearveil.nearby.publishing.keys import SecretKeys, keys_from_json, new_keys, read_keys, write_keys
 from nearveil.nearby.publishing.protection import Protection, Schedule
 from nearveil.nearby.stores import is_postgres
-from nearveil.region import Region, metres, parse_region
+from nearveil.region import metres, parse_region
 from nearveil.server.setting_types import (
     Duration,
     File,
@@ -289,7 +289,6 @@ class Settings(BaseSettings):
             raise UsageError("hide_among needs the cells of the region; make a file with 'nearveil fit --hide-among'")
         if self.cells is not None and self.hide_among is None:
             raise UsageError("cells go with hide_among; say among how many people to hide, or leave them out")
-        _ = self.schedule
         if self.region is not None:
             self.protection()
 
@@ -303,19 +302,15 @@ class Settings(BaseSettings):
         """Epochs and budget windows."""
         return Schedule(epoch=duration(self.epoch), window=duration(self.window))
 
-    def public_region(self) -> Region:
-        """Return the region; it has no default."""
+    def protection(self) -> Protection:
+        """Return the protection that is applied to reports."""
         if self.region is None:
             raise UsageError(
                 "name the public region with --region, NEARVEIL_REGION or region in the settings file: a name such as "
                 "berlin, south,west,north,east in degrees, or a GeoJSON file"
             )
-        return parse_region(self.region)
-
-    def protection(self) -> Protection:
-        """Return the protection that is applied to reports."""
         return Protection(
-            region=self.public_region(),
+            region=parse_region(self.region),
             noise_m=None if self.noise is None else metres(self.noise, "noise"),
             among=self._hidden_among(),
             new_places=self.new_places,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearveil.errors import UsageError
-from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse
+from nearveil.nearby.publishing.intervals_in_use import set_intervals_back
 from nearveil.nearby.publishing.keys import SecretKeys, keys_from_json, read_keys
 from nearveil.nearby.publishing.protection import Schedule
 from nearveil.nearby.publishing.publisher import OFFSET_SETTING, current_epoch
@@ -83,7 +83,7 @@ def _repair(store: Store, settings: Settings, schedule: Schedule, dry_run: bool,
             "service is (--epoch, or --config)"
         )
     if not dry_run:
-        IntervalsInUse(store, settings.public_region()).set_back(epoch)
+        set_intervals_back(store, epoch)
         store.set_back(epoch, window=window)
     return ClockRepair(
         ahead=ahead,
@@ -137,12 +137,12 @@ def _wholeness(state: StoreState) -> tuple[bool, str]:
 
 
 def _fit(reader: PublishedReader, settings: Settings) -> tuple[bool, str]:
-    keys, protection = _keys(settings), settings.protection()
+    keys = _keys(settings)
     if keys is None:
         return False, "its keys were not checked, because no key file was found: name it with --keys"
     try:
-        keys.check_schedule(protection.schedule)
-        refuse_other_store(reader, protection, keys)
+        keys.check_schedule(settings.schedule)
+        refuse_other_store(reader, settings.protection(), keys)
     except UsageError as error:
         return False, str(error)
     return True, "keys and settings are those that it was made with"
