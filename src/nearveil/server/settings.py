@@ -289,6 +289,7 @@ class Settings(BaseSettings):
             raise UsageError("hide_among needs the cells of the region; make a file with 'nearveil fit --hide-among'")
         if self.cells is not None and self.hide_among is None:
             raise UsageError("cells go with hide_among; say among how many people to hide, or leave them out")
+        _ = self.schedule
         if self.region is not None:
             self.protection()
 
@@ -323,25 +324,29 @@ class Settings(BaseSettings):
             self._among = HideAmong(self.hide_among, cells=read_cells_file(self.cells))
         return self._among
 
-    def secret_keys(self) -> SecretKeys:
-        """Return the service's keys: from NEARVEIL_KEYS, the named file, or one that is created beside the SQLite file.
-
-        Keys for another epoch or window are refused.
-        """
-        schedule = self.schedule
+    def kept_keys(self) -> SecretKeys | None:
+        """Return the keys in NEARVEIL_KEYS, the named file, or the one beside the SQLite file; None if that is none."""
         if self.keys_text is not None:
-            keys = keys_from_json(self.keys_text)
-            keys.check_schedule(schedule)
-            return keys
+            return keys_from_json(self.keys_text)
         if self.keys is not None:
-            return read_keys(self.keys, schedule)
-        if is_postgres(self.store):
-            raise UsageError(_SHARED_KEYS)
-        beside = Path(self.store).parent / "keys.json"
-        if not beside.exists():
-            _make_folder(beside.parent)
-            write_keys(beside, new_keys(schedule))
-        return read_keys(beside, schedule)
+            return read_keys(self.keys)
+        return None if is_postgres(self.store) or not self._beside.exists() else read_keys(self._beside)
+
+    def secret_keys(self) -> SecretKeys:
+        """Return the service's keys, which are created beside the SQLite file; refuse those for another schedule."""
+        keys = self.kept_keys()
+        if keys is None:
+            if is_postgres(self.store):
+                raise UsageError(_SHARED_KEYS)
+            _make_folder(self._beside.parent)
+            write_keys(self._beside, new_keys(self.schedule))
+            keys = read_keys(self._beside)
+        keys.check_schedule(self.schedule)
+        return keys
+
+    @property
+    def _beside(self) -> Path:
+        return Path(self.store).parent / "keys.json"
 
     def show(self) -> str:
         """Return all settings as TOML, each with its source; passwords and keys are masked."""

@@ -23,8 +23,6 @@ from nearveil.nearby.stores.base import PublishedBatch
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import Region
 
-_CITY_PEOPLE = 2000
-
 
 def compile_kernels(protection: Protection, remap: Remap) -> None:
     """Take a report and answer a question of nobody, so that nothing is left to compile when the service is ready."""
@@ -50,7 +48,7 @@ def compile_kernels(protection: Protection, remap: Remap) -> None:
 def compile_all() -> None:
     """Compile for all kinds of protection, with and without intervals."""
     region = Region(-0.2, 9.8, 0.2, 10.2)
-    cells = cells_from_points(synthetic_city(_CITY_PEOPLE, region, rng=1), region)
+    cells = cells_from_points(synthetic_city(2000, region, rng=1), region)
     discs = Intervals(
         region=region,
         centres=np.array([[0.0, 0.0], [0.3, 0.4]]),
