@@ -50,10 +50,10 @@ def test_nothing_heavy_is_loaded_for_the_list(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("suffix", "release", "neither"),
-    [("parquet", ["--mechanism", "planar-laplace"], ["pandas"]), ("csv", ["--set", "centres=20"], [])],
+    [("parquet", ["--mechanism", "planar-laplace"], ["pandas"]), ("csv", ["--noise", "800m"], [])],
 )
 def test_protect_loads_only_what_it_needs(suffix: str, release: list[str], neither: list[str], tmp_path: Path) -> None:
-    """Loading scipy would take longer than protecting a million people; Arrow loads pandas for text."""
+    """Loading scipy, which a fit of intervals needs, takes longer than noise for a million; Arrow loads pandas."""
     rows = [(row, 37.6 + row / 9000, -122.5 + row % 97 / 900) for row in range(900)]
     table = pa.table(dict(zip(("id", "latitude", "longitude"), zip(*rows, strict=True), strict=True)))
     write = pq.write_table if suffix == "parquet" else pyarrow.csv.write_csv
