@@ -58,6 +58,7 @@ def nearveil_server(
     """Run the service on a store until everybody is on its map."""
     port = _free_port()
     command = [*COMMAND, "serve", "--port", str(port), "--epoch", epoch, "--window", window]
+    command += ["--region", "san-francisco"]
     # Places count at once, so that reports of people who are now here, now there are drawn and published.
     command += ["--key-questions-per-s", "0", "--dwell", "1", *options]
     # In a variable, because an address may have a password.

@@ -100,7 +100,7 @@ def test_the_pairs_by_its_own_numbers_attain_the_bound() -> None:
 def test_pairs_around_a_place_are_few_steps_away() -> None:
     cells = hiding_among_200().current_cells
     for place in (REGION.centre, (REGION.south, REGION.west), (37.77, -122.42)):
-        pairs = place_pairs(REGION, place, ELASTIC, cells=cells)
+        pairs = place_pairs(REGION, place, ELASTIC, cells)
         assert [round(pair.steps or 0) for pair in pairs] == [0, 1, 2, 3]
         assert all(pair.first == place and pair.distance_m > 1 for pair in pairs)
 
@@ -152,13 +152,13 @@ def publish_faster(points: FloatArray, rng: np.random.Generator) -> FloatArray:
 def test_a_mechanism_from_outside_is_audited_by_cells() -> None:
     cells = hiding_among_200().current_cells
     claim = own_claim(hiding_among_200().guarantee)
-    found = audit(publish_faster, claim, cells=cells, samples=200_000, seed=1)
+    found = audit(publish_faster, claim, learned=cells, samples=200_000, seed=1)
     assert found.verdict is Verdict.VIOLATED
-    sound = audit(hiding_among_200().perturb, claim, cells=cells, samples=100_000, seed=1)
+    sound = audit(hiding_among_200().perturb, claim, learned=cells, samples=100_000, seed=1)
     assert sound.verdict is Verdict.CONSISTENT
     with pytest.raises(UsageError, match="another region"):
-        audit(publish_faster, claim, cells=cells, region=Region(0.0, 0.0, 1.0, 1.0), samples=2_000)
-    pairs = audit_pairs(REGION, claim, cells=cells)
+        audit(publish_faster, claim, learned=cells, region=Region(0.0, 0.0, 1.0, 1.0), samples=2_000)
+    pairs = audit_pairs(REGION, claim, cells)
     assert all(pair.steps is not None for pair in pairs)
 
 

@@ -5,9 +5,10 @@ import pytest
 
 from nearveil import DPRS, SRR, PlanarLaplace
 from nearveil.audit.claims import Claim, own_claim, paper_claim
-from nearveil.audit.pair_search import audit_pairs, interval_pairs, mechanism_pairs, nearest_centre, place_pairs
+from nearveil.audit.pair_search import audit_pairs, interval_pairs, mechanism_pairs, place_pairs
 from nearveil.audit.pairs import Pair, pair_from_dict
 from nearveil.mechanisms.intervals import Intervals
+from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -37,7 +38,7 @@ def test_pairs_with_intervals_are_what_they_are_called(intervals: Intervals) -> 
     for pair in pairs:
         places = np.array([pair.first, pair.second])
         assert region.contains(places).all()
-        own = nearest_centre(intervals, region.to_square(places))
+        own = NearestCentre(intervals.centres)(region.to_square(places))
         assert pair.same_interval == (own[0] == own[1])
         assert pair.same_interval == ("boundary" not in pair.kind)
     kinds = " | ".join(pair.kind for pair in pairs)
@@ -48,7 +49,7 @@ def test_pairs_with_intervals_are_what_they_are_called(intervals: Intervals) -> 
 def test_the_ends_of_a_diagonal_are_two_radii_apart(intervals: Intervals) -> None:
     pair = next(pair for pair in interval_pairs(intervals) if "diagonal of the median" in pair.kind)
     ends = intervals.region.to_square([pair.first, pair.second])
-    centre = nearest_centre(intervals, ends)[0]
+    centre = NearestCentre(intervals.centres)(ends)[0]
     offsets = (ends - intervals.centres[centre]) / intervals.radii[centre]
     np.testing.assert_allclose(np.abs(offsets), np.sqrt(0.5), rtol=1e-3)
 

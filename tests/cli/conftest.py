@@ -28,7 +28,7 @@ _NO_REGION = ("--region", "--check", "--dataset", "--url", "--help")
 
 def _may_name_a_region(given: list[str]) -> bool:
     """Whether a command is about users, who are in San Francisco in most tests, and does not say where they are."""
-    about_users = given[:1] in (["protect"], ["fit"], ["plan"], ["attack"], ["audit"])
+    about_users = given[:1] in (["protect"], ["fit"], ["plan"], ["attack"], ["audit"], ["import"])
     return (about_users or "--input" in given) and not any(flag in given for flag in _NO_REGION)
 
 

@@ -9,7 +9,7 @@ import click
 import pytest
 from _pytest.mark import ParameterSet
 
-from nearveil.audit.external import INPUT, OUTPUT, CommandSubject, _CallFiles, _filled_in
+from nearveil.audit.external import INPUT, OUTPUT, CommandSubject, _CallFiles
 from nearveil.cli.main import nearveil
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run, write_people
@@ -31,8 +31,10 @@ def run_in_this_process(run: Run) -> Callable[[CommandSubject, _CallFiles, int],
 
     def run_one(subject: CommandSubject, files: _CallFiles, rows: int) -> None:
         del rows
-        names = {INPUT: str(files.input), OUTPUT: str(files.output)}
-        program, *arguments = (_filled_in(argument, names) for argument in subject.arguments)
+        program, *arguments = (
+            argument.replace(INPUT, str(files.input)).replace(OUTPUT, str(files.output))
+            for argument in subject.arguments
+        )
         assert program == "nearveil"
         outcome = run(*arguments, names_region=False)
         assert outcome.code == 0, outcome.err

@@ -13,9 +13,8 @@ from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.families import sound_families
 from nearveil.evaluation.planning import people as planning_people
 from nearveil.evaluation.planning import plan as planning
-from nearveil.evaluation.planning.made_up import synthetic_people
 from nearveil.evaluation.planning.measuring import Sizes
-from nearveil.evaluation.planning.people import PeopleSource
+from nearveil.evaluation.planning.people import PeopleSource, synthetic_people
 from nearveil.evaluation.planning.plan import Effort
 from nearveil.io.people import ReadOptions
 from nearveil.io.synthetic import synthetic_city

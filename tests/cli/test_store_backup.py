@@ -25,11 +25,16 @@ __all__ = ["postgis_cluster"]
 OPERATING = Path(__file__).parents[2] / "docs" / "guides" / "operating.md"
 
 
+@pytest.fixture(autouse=True)
+def _region(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEARVEIL_REGION", "san-francisco")
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """The store of a service, with 500 people of whom one is published, and its keys beside it."""
     path = tmp_path / "data" / "nearveil.db"
-    with closing(Service.open(Settings.load(None, {}, {"store": str(path)}))) as service:
+    with closing(Service.open(Settings.load(None, {}, {"store": str(path), "region": "san-francisco"}))) as service:
         service.store.add_people([f"person-{number}" for number in range(500)])
         with service.store.writing() as writing:
             writing.put_pending([draw("person-1")], 1)
@@ -73,7 +78,7 @@ def test_a_store_in_use_is_copied_as_of_one_moment_and_restored(run: Run, store:
     (elsewhere.parent / "keys.json").write_bytes((store.parent / "keys.json").read_bytes())
     (elsewhere.parent / "keys.json").chmod(0o600)
     assert run("store", "check", elsewhere).code == 0
-    Service.open(Settings.load(None, {}, {"store": str(elsewhere)})).close()
+    Service.open(Settings.load(None, {}, {"store": str(elsewhere), "region": "san-francisco"})).close()
     assert people(elsewhere) == 500
 
 

@@ -55,7 +55,7 @@ def test_the_steps_build_a_service_that_starts_read_only_and_writes_its_data_alo
     make_read_only(empty)
     last = stages()[-1]
     environment = {**image.environment, "PATH": os.environ["PATH"], "HOME": str(empty), "PYTHONPATH": str(hook)}
-    environment |= {"NEARVEIL_PORT": "0"}
+    environment |= {"NEARVEIL_PORT": "0", "NEARVEIL_REGION": "berlin"}
     environment.pop("NUMBA_CPU_NAME")
     command = [str(app / "bin" / "python"), str(app / "bin" / "nearveil"), *_words(last.values("CMD")[0])]
     log = image.root.parent / "log.txt"

@@ -67,7 +67,7 @@ def _nearveil(*arguments: str, **environ: str) -> None:
 def test_as_the_guide_says(database: str, tmp_path: Path) -> None:
     keys = str(tmp_path / "keys.json")
     _nearveil("keys", "create", keys)
-    wanted = ("--table", "users", "--id", "id", "--location", "location", "--keys", keys)
+    wanted = ("--table", "users", "--id", "id", "--location", "location", "--keys", keys, "--region", "san-francisco")
     _nearveil("import", *wanted, NEARVEIL_IMPORT_FROM=database, NEARVEIL_STORE=database)
     (token, who), *_ = _sessions(database)
     app = _loaded().create_app(database, keys, lambda: 2_000_000_000.0)

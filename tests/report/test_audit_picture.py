@@ -94,7 +94,7 @@ def test_cells_are_outlined_where_the_places_and_outputs_are(
     subjects = (MechanismSubject(mechanism), CallableSubject(mechanism.perturb, region))
     everything = HistogramScore(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(1))
     for subject in subjects:
-        scene = AuditScene(witness_of(pair, everything, -1.0), subject, None, cells)
+        scene = AuditScene(witness_of(pair, everything, -1.0), subject, cells)
         assert scene.cells is not None
         west, south, east, north = scene.cells.T
         for cloud, place in zip(scene.clouds, (pair.first, pair.second), strict=True):
@@ -105,7 +105,7 @@ def test_cells_are_outlined_where_the_places_and_outputs_are(
             assert np.mean(held) > 0.999
     figures: list[Figure] = []
     monkeypatch.setattr(plt, "close", figures.append)
-    draw_audit(witness_of(pair, everything, -1.0), subjects[0], tmp_path / "p.png", title="t", cells=cells)
+    draw_audit(witness_of(pair, everything, -1.0), subjects[0], tmp_path / "p.png", title="t", learned=cells)
     (figure,) = figures
     monkeypatch.undo()
     plt.close(figure)
@@ -120,7 +120,7 @@ def test_it_is_drawn(tmp_path: Path) -> None:
     path = tmp_path / "picture.png"
     pair = interval_pairs(dprs.current_intervals)[0]
     open_before = plt.get_fignums()
-    draw_audit(witness_of(pair), MechanismSubject(dprs), path, title="VIOLATED", intervals=dprs.current_intervals)
+    draw_audit(witness_of(pair), MechanismSubject(dprs), path, title="VIOLATED", learned=dprs.current_intervals)
     image = plt.imread(path)
     assert image.shape[1] > 1200
     assert image.std() > 0.05

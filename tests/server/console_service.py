@@ -32,7 +32,8 @@ class Place:
 @contextmanager
 def console_service(folder: Path, **options: Any) -> Iterator[Place]:
     """Open a service with people who are published."""
-    settings = Settings.load(environ={}, options={"store": str(folder / "nearveil.db"), "test_hooks": True, **options})
+    usual = {"store": str(folder / "nearveil.db"), "region": "san-francisco", "test_hooks": True}
+    settings = Settings.load(environ={}, options={**usual, **options})
     service = Service.open(settings)
     try:
         secret, kept = new_platform_key("test")

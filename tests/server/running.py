@@ -100,7 +100,9 @@ def running(
     if address is not None:
         store, variables = open_store(address), {"NEARVEIL_STORE": address}
     # Most tests are about something else than chains of reports, and report without receipts.
-    settings = Settings.load(None, variables, {"console": False, "chained_reports": "if-sent", **options})
+    settings = Settings.load(
+        None, variables, {"region": "san-francisco", "console": False, "chained_reports": "if-sent", **options}
+    )
     store = wrapped(store or SqliteStore.in_memory())
     try:
         service = Service(settings, store, keys or new_keys(), clock=clock)

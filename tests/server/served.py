@@ -59,7 +59,19 @@ def served(folder: Path, *options: str, env: dict[str, str] | None = None) -> It
     log = folder / "log.txt"
     with log.open("w") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-u", "-c", _COMMAND, "serve", "--port", "0", "--no-console", *options],
+            [
+                sys.executable,
+                "-u",
+                "-c",
+                _COMMAND,
+                "serve",
+                "--port",
+                "0",
+                "--region",
+                "san-francisco",
+                "--no-console",
+                *options,
+            ],
             cwd=folder,
             env=_environment(env),
             stdout=subprocess.PIPE,

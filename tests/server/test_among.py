@@ -17,6 +17,7 @@ from nearveil.mechanisms.step_channel import StepChannel, channel_for_people
 from nearveil.nearby.publishing.keys import SecretKeys, new_keys
 from nearveil.nearby.publishing.store_identity import redraw_noise
 from nearveil.region import named_region
+from nearveil.server.settings import Settings
 from tests.server.running import HERE, Clock, Running, in_folder, running
 from tests.services.leaks import leaks
 
@@ -171,7 +172,8 @@ def test_a_process_with_other_cells_takes_no_more_reports(files: tuple[Path, Pat
     with running(in_folder(tmp_path), keys=keys, clock=clock, hide_among=40, cells=files[0]) as place:
         place.add("ann")
         report(place)
-        other = place.service.settings.load(None, {}, {"hide_among": 40, "cells": files[1]}).protection()
+        settings = Settings.load(None, {}, {"hide_among": 40, "cells": files[1], "region": "san-francisco"})
+        other = settings.protection()
         assert redraw_noise(place.service.store, other, keys, [0])
         with pytest.raises(UsageError, match="made with --hide-among 40"):
             place.next_epoch()

@@ -21,7 +21,7 @@ from tests.waiting import PATIENCE_S
 
 
 def _settings(**options: object) -> Settings:
-    return Settings.load(None, {}, options)
+    return Settings.load(None, {}, {"region": "san-francisco", **options})
 
 
 def _mode(path: Path) -> int:
@@ -136,7 +136,7 @@ Protocol.__init__ = __init__
 def test_a_uvicorn_that_cannot_be_limited_needs_a_proxy(tmp_path: Path) -> None:
     """Its parser calls uvicorn's own methods, whatever a subclass has in place of them."""
     environment = _other_uvicorn(tmp_path, _WITHOUT_LIMITS)
-    refused = nearveil("serve", "--port", "0", folder=tmp_path, env=environment)
+    refused = nearveil("serve", "--port", "0", "--region", "berlin", folder=tmp_path, env=environment)
     assert refused.returncode == 2
     assert "does not let Nearveil limit connections and headers" in refused.stderr
     assert "Traceback" not in refused.stderr

@@ -367,7 +367,11 @@ class TestAStoreAheadOfTheClock:
             place.service.scheduler.turn()
             place.service.put_intervals(json.loads(fine.to_json()))
         clock.now -= 72 * HOUR_S
-        repair_clock(Settings.load(None, {}, {"store": str(tmp_path / "nearveil.db")}), dry_run=False, clock=clock)
+        repair_clock(
+            Settings.load(None, {}, {"store": str(tmp_path / "nearveil.db")}),
+            dry_run=False,
+            clock=clock,
+        )
         with running(in_folder(tmp_path), keys=keys, clock=clock) as place:
             shown = place.call("GET", "/v1/intervals").json()
             assert shown["fingerprint"] == fingerprint(coarse)

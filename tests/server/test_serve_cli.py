@@ -32,7 +32,7 @@ def _serve(**options: Any) -> None:
 def _refused(code: int, **options: Any) -> str:
     """Start with options that cannot work; return the one sentence."""
     with pytest.raises(NearveilError) as caught:
-        _serve(**{"port": 0, **options})
+        _serve(**{"port": 0, "region": "san-francisco", **options})
     assert caught.value.exit_code == code, str(caught.value)
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -81,7 +81,7 @@ def test_a_port_in_use_is_said() -> None:
 
 def test_a_store_is_refused_with_other_keys_and_another_grid(tmp_path: Path) -> None:
     (tmp_path / "nearveil-data").mkdir()
-    Service.open(Settings.load(None, {}, {})).close()
+    Service.open(Settings.load(None, {}, {"region": "san-francisco"})).close()
     write_keys(tmp_path / "other.json", new_keys())
     assert "another key file" in _refused(2, keys=tmp_path / "other.json")
     assert "noise" in _refused(2, noise="100m")
@@ -107,7 +107,9 @@ def test_open_addresses_are_loud(tmp_path: Path) -> None:
 def test_what_gives_away_more_is_warned_of(
     options: dict[str, Any], warning: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with closing(Service.open(Settings.load(None, {}, {"store": "nearveil.db", **options}))) as service:
+    with closing(
+        Service.open(Settings.load(None, {}, {"store": "nearveil.db", "region": "san-francisco", **options}))
+    ) as service:
         announce(service, "http://127.0.0.1:8000", None)
     said = capsys.readouterr().err
     assert warning in said.replace("\n", " ")

@@ -28,11 +28,16 @@ def test_defaults_are_usable_and_the_table_is_complete() -> None:
     assert settings == Settings()
     assert set(settings.sources.values()) == {"default"}
     assert all(setting.help and setting.takes for setting in KNOWN_SETTINGS.values())
-    protection = settings.protection()
+    protection = Settings.load(options={"region": "berlin"}).protection()
     assert (protection.noise_m, protection.new_places) == (500.0, 20)
     assert protection.schedule.epochs_per_window == 720
     assert protection.dwell_epochs == 2
     assert settings.chained_reports == "always"
+
+
+def test_the_region_has_to_be_named() -> None:
+    with pytest.raises(UsageError, match=r"--region, NEARVEIL_REGION or region in the settings file"):
+        Settings.load().protection()
 
 
 def test_the_later_source_counts(tmp_path: Path) -> None:
@@ -183,7 +188,7 @@ def test_keys_are_made_beside_the_embedded_store_once(tmp_path: Path) -> None:
     made = read_keys(path)
     for read in (keys, settings.secret_keys()):
         assert read == made
-    assert made.schedule == settings.protection().schedule
+    assert made.schedule == settings.schedule
 
 
 def test_keys_for_another_schedule_are_refused(tmp_path: Path) -> None:
@@ -320,7 +325,7 @@ def test_a_cells_file_that_is_none_is_refused(tmp_path: Path) -> None:
         if content is not None:
             path.write_bytes(content)
         with pytest.raises(DataError, match=r"not a file of cells|cannot be read"):
-            Settings.load(options={"hide_among": 50, "cells": str(path)})
+            Settings.load(options={"hide_among": 50, "cells": str(path), "region": "paris"})
 
 
 def test_noise_is_drawn_anew_by_an_option_alone(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class RunningService:
         address = store or str(folder / "data" / "nearveil.db")
         self._command = [
             *(sys.executable, "-c", "from nearveil.cli.main import main; main()", "serve"),
-            *("--port", str(self.port), *options),
+            *("--port", str(self.port), "--region", "san-francisco", *options),
         ]
         # In a variable: an address with a password is refused on the command line.
         self._environment = {**os.environ, **(env or {}), "NEARVEIL_STORE": address}

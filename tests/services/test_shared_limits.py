@@ -134,7 +134,8 @@ def test_the_script_counts_as_the_made_up_state_does(redis_server: RedisServer) 
 def test_a_cluster_is_refused_in_one_sentence(tmp_path: Path) -> None:
     # A cluster writes down who belongs to it, in the folder where it is started.
     with running_redis("--cluster-enabled", "yes", "--dir", str(tmp_path)) as server:
-        settings = Settings.load(options={"shared_limits": server.address, "store": str(tmp_path / "people.db")})
+        options = {"shared_limits": server.address, "store": str(tmp_path / "people.db"), "region": "berlin"}
+        settings = Settings.load(options=options)
         with pytest.raises(UsageError, match="Redis Cluster") as caught:
             Service.open(settings)
         assert str(caught.value).count(".") == 0

@@ -202,6 +202,7 @@ def test_what_is_wrong_is_said_once(postgis_cluster: object, tmp_path: Path) -> 
     command = [sys.executable, "-c", "from nearveil.cli.main import main; main()", "serve", "--workers", "2"]
     with private_database() as address:
         environment = {**os.environ, "NEARVEIL_STORE": address, "NEARVEIL_KEYS_FILE": str(tmp_path / "keys.json")}
+        environment["NEARVEIL_REGION"] = "berlin"
         done = subprocess.run(
             [*command, "--port", "0"], env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )

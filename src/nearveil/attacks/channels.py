@@ -29,6 +29,23 @@ Likelihood = Callable[[FloatArray], FloatArray]
 """Published places (m, 2) in degrees to log-likelihoods (places, m)."""
 
 
+@dataclass(frozen=True, slots=True)
+class _ChannelOfMechanism:
+    """A channel that computes likelihoods, so that it needs next to no preparation."""
+
+    mechanism: Mechanism
+
+    @property
+    def region(self) -> Region:
+        """Where everybody is."""
+        return self.mechanism.resolved_region
+
+    @property
+    def prepares_fast(self) -> bool:
+        """Nothing is sampled beforehand."""
+        return True
+
+
 # The likelihood of places that were moved to the nearest point of discs: DPRS's release ``metric``.
 #
 # A published place inside a disc is the noisy place itself, and has its density. One on a disc's edge stands for all
@@ -37,7 +54,7 @@ Likelihood = Callable[[FloatArray], FloatArray]
 # the distance from the centre.
 #
 # Where a ray leaves the region, where noisy places are clamped first, it is followed straight on. That is not exact,
-# and for noise that often leaves the region it is not good enough: `suits` says where to sample instead.
+# and for noise that often leaves the region it is not good enough: `of` says where to sample instead.
 
 
 # Rounding to the public grid moves a published place by up to 0.08 m, the projection by less.
@@ -50,10 +67,9 @@ _SHORT = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class RemappedChannel:
+class RemappedChannel(_ChannelOfMechanism):
     """Noisy places that were moved to discs; as exact as the density of the noise."""
 
-    mechanism: Mechanism
     discs_m: tuple[FloatArray, FloatArray]
     rate_per_m: float
 
@@ -66,16 +82,6 @@ class RemappedChannel:
         region = mechanism.resolved_region
         suits = region.scaling == "isotropic" and 2 / rate_per_m < _SHORT * min(region.half_extent_m)
         return cls(mechanism, discs_m, rate_per_m) if suits else None
-
-    @property
-    def region(self) -> Region:
-        """Where everybody is."""
-        return self.mechanism.resolved_region
-
-    @property
-    def prepares_fast(self) -> bool:
-        """Densities need no preparation."""
-        return True
 
     def at(self, places_m: FloatArray) -> Likelihood:
         """Prepare for people at these places."""
@@ -186,7 +192,7 @@ class Channel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class DensityChannel:
+class DensityChannel(_ChannelOfMechanism):
     """A mechanism with a density.
 
     The density is that of the draw before clamping and rounding. A published place on the region's edge stands for all
@@ -194,18 +200,6 @@ class DensityChannel:
     at a corner. Rounding is ignored, except where it left the support: then the density is averaged over the rounding
     cell. A mechanism that moves people again after its density (a remap) needs a `SampledChannel`.
     """
-
-    mechanism: Mechanism
-
-    @property
-    def region(self) -> Region:
-        """Where everybody is."""
-        return self.mechanism.resolved_region
-
-    @property
-    def prepares_fast(self) -> bool:
-        """Densities need no preparation."""
-        return True
 
     @property
     def decay_per_m(self) -> float | None:
@@ -298,24 +292,13 @@ def _in_parts(density: Likelihood, t: FloatArray, places: int) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class CellChannel:
+class CellChannel(_ChannelOfMechanism):
     """A random cell, and a uniform point of it: a finite channel, exact but for what rounding takes into the next cell.
 
     All places of a cell look alike, so likelihoods are computed cell by cell.
     """
 
-    mechanism: Mechanism
     finite: StepChannel
-
-    @property
-    def region(self) -> Region:
-        """Where everybody is."""
-        return self.mechanism.resolved_region
-
-    @property
-    def prepares_fast(self) -> bool:
-        """Finding cells takes a moment."""
-        return True
 
     def cells_at(self, places_m: FloatArray) -> ShortIntArray:
         """Return the number of the cell of each place."""
@@ -395,9 +378,6 @@ def _log_kernel_density(drawn: FloatArray, bandwidths: FloatArray, t: FloatArray
     return out
 
 
-_DRAWS_FOR_DENSITY = 20_000
-
-
 def channel_of(mechanism: Mechanism | Channel) -> Channel:
     """Return a mechanism as a channel: by its cells or its density where it has one, by sampling where not."""
     if not is_mechanism(mechanism):
@@ -431,7 +411,7 @@ def _follows_its_density(mechanism: Mechanism) -> bool:
 
     people = synthetic_city(100, mechanism.resolved_region, rng=1)
     try:
-        check_draws_follow_density(MechanismUnderTest(mechanism, people, _DRAWS_FOR_DENSITY))
+        check_draws_follow_density(MechanismUnderTest(mechanism, people, draws=20_000))
     except ConformanceError:
         return False
     return True

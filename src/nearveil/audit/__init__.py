@@ -61,32 +61,20 @@ __all__ = [
     "read_witness",
 ]
 
-_HOMES = {
-    "AuditError": "nearveil.audit.subjects",
-    "AuditReport": "nearveil.audit.auditor",
-    "CallableSubject": "nearveil.audit.external",
-    "CertificateCheck": "nearveil.audit.certificate",
-    "Claim": "nearveil.audit.claims",
-    "CommandSubject": "nearveil.audit.external",
-    "FitReport": "nearveil.audit.fit",
-    "FitWitness": "nearveil.audit.fit_witness",
-    "MechanismCertificate": "nearveil.audit.certificate",
-    "MechanismSubject": "nearveil.audit.subjects",
-    "ModuleSubject": "nearveil.audit.external",
-    "Pair": "nearveil.audit.pairs",
-    "PublishedSubject": "nearveil.audit.subjects",
-    "Subject": "nearveil.audit.subjects",
-    "Verdict": "nearveil.audit.auditor",
-    "Witness": "nearveil.audit.witness",
-    "WitnessCheck": "nearveil.audit.check",
-    "audit_fit": "nearveil.audit.fit",
-    "certify": "nearveil.audit.certificate",
-    "check_certificate": "nearveil.audit.certificate",
-    "check_mechanism": "nearveil.audit.conformance",
-    "check_witness": "nearveil.audit.check",
-    "load_certificate": "nearveil.audit.certificate",
-    "read_witness": "nearveil.audit.check",
+_NAMES = {
+    "subjects": ("AuditError", "MechanismSubject", "PublishedSubject", "Subject"),
+    "auditor": ("AuditReport", "Verdict"),
+    "external": ("CallableSubject", "CommandSubject", "ModuleSubject"),
+    "certificate": ("CertificateCheck", "MechanismCertificate", "certify", "check_certificate", "load_certificate"),
+    "claims": ("Claim",),
+    "fit": ("FitReport", "audit_fit"),
+    "fit_witness": ("FitWitness",),
+    "pairs": ("Pair",),
+    "witness": ("Witness",),
+    "check": ("WitnessCheck", "check_witness", "read_witness"),
+    "conformance": ("check_mechanism",),
 }
+_HOMES = {name: f"nearveil.audit.{module}" for module, names in _NAMES.items() for name in names}
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 

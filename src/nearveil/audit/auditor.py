@@ -31,7 +31,6 @@ from nearveil.audit.subjects import (
     Subject,
     audited_region,
     chosen_seed,
-    learned_by,
     own_mechanism,
     own_subject,
     subject_to_dict,
@@ -39,9 +38,8 @@ from nearveil.audit.subjects import (
 from nearveil.audit.witness import Witness, count_events, shared_confidence
 from nearveil.errors import UsageError
 from nearveil.html_card import html_card
-from nearveil.mechanisms.base import Mechanism, is_mechanism
+from nearveil.mechanisms.base import Learned, Mechanism, is_mechanism
 from nearveil.mechanisms.cells import Cells
-from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.guarantee import Guarantee, Notion
 from nearveil.region import Region, as_region
 from nearveil.types import Progress
@@ -201,8 +199,7 @@ def audit(
     *,
     region: Region | str | None = None,
     places: Sequence[Place] = (),
-    intervals: Intervals | None = None,
-    cells: Cells | None = None,
+    learned: Learned | None = None,
     samples: int | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
     seed: int | None = None,
@@ -225,10 +222,9 @@ def audit(
         Public region of a function or a command, or of a mechanism that has none: where made-up places lie.
     places : sequence of (float, float)
         Try pairs around these places as well; the region is then not searched. They are written into the witness.
-    intervals : Intervals, optional
-        Where to look in a mechanism from outside that works with intervals.
-    cells : Cells, optional
-        The cells of a mechanism from outside that an elastic claim is about: they say how many steps apart places are.
+    learned : Intervals or Cells, optional
+        Of a mechanism from outside: the intervals that it works with, which tell where to look, or the cells that an
+        elastic claim is about, which say how many steps apart places are.
     samples : int, optional
         Number of outputs to draw in all, 2,000,000 by default and 400,000 from a function or a command. Three tenths of
         them at most serve to find the event, the rest to count it.
@@ -252,7 +248,7 @@ def audit(
     ('violated', True)
     """
     started = time.monotonic()
-    subject = _subject(mechanism, region, intervals or cells, places)
+    subject = _subject(mechanism, region, learned, places)
     if samples is None:
         samples = DEFAULT_EXTERNAL_SAMPLES if isinstance(subject, ExternalSubject) else DEFAULT_SAMPLES
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < LEAST_SAMPLES:
@@ -263,20 +259,21 @@ def audit(
         raise UsageError(f"a place to look at lies outside the region {subject.region}; choose one in it")
     own = own_mechanism(subject)
     stated = as_claim(claim, own)
-    learned = learned_by(own)
-    intervals, cells = learned[0] or intervals, learned[1] or cells
-    if cells is not None and cells.region != subject.region:
+    if own is not None:
+        learned = own.learned
+    if isinstance(learned, Cells) and learned.region != subject.region:
         raise UsageError("the cells are of another region than the mechanism's; give those of its region")
     if pairs is None:
         if own is None:
-            pairs = audit_pairs(subject.region, stated, intervals=intervals, cells=cells)
+            pairs = audit_pairs(subject.region, stated, learned)
         else:
             pairs = mechanism_pairs(own, stated, subject.region)
-    around = [place_pairs(subject.region, place, stated, intervals=intervals, cells=cells) for place in places]
+    around = [place_pairs(subject.region, place, stated, learned) for place in places]
     seed = chosen_seed(seed)
     with closed_after(subject):
         sampler = Sampler(subject, seed, progress)
         search = search and not places
+        cells = learned if stated.notion is Notion.ELASTIC and isinstance(learned, Cells) else None
         report = _audit(
             sampler, stated, [*pairs, *chain(*around)], samples, confidence, seed, search=search, cells=cells
         )
@@ -286,7 +283,7 @@ def audit(
 def _subject(
     mechanism: Mechanism | Publish | str | Sequence[str] | Subject,
     region: Region | str | None,
-    learned: Intervals | Cells | None,
+    learned: Learned | None,
     places: Sequence[Place],
 ) -> Subject:
     box = as_region(region) if region is not None else None if learned is None else learned.region
@@ -315,18 +312,17 @@ def _audit(
     cells: Cells | None,
 ) -> AuditReport:
     # What is left over from exploring goes to confirming, so this many at least.
-    by_steps = claim.notion is Notion.ELASTIC and cells is not None
-    searches = search and (claim.notion in (Notion.LOCAL, Notion.METRIC) or by_steps)
+    searches = search and (claim.notion in (Notion.LOCAL, Notion.METRIC) or cells is not None)
     exploring = _SEARCH_SHARE + _ROUNDS_SHARE if searches else _EXPLORING_SHARE
     per_place = int(samples * (1 - exploring)) // 2
     aim = Aim(per_place, claim.delta, shared_confidence(confidence, MOST_EVENTS))
     attainable = largest_loss_bound(aim.trials, delta=aim.delta, confidence=aim.confidence)
     if searches and _within_reach(pairs, claim, attainable):
-        pairs = [*pairs, *_found_by_search(sampler, claim, int(samples * _SEARCH_SHARE), cells if by_steps else None)]
+        pairs = [*pairs, *_found_by_search(sampler, claim, int(samples * _SEARCH_SHARE), cells)]
     covered = _within_reach(pairs, claim, attainable)
     suspects = _two_rounds(sampler, covered, int(samples * (_ROUNDS_SHARE if searches else _EXPLORING_SHARE)), aim)
     witness = _confirmed(sampler, suspects[0], claim, confidence, samples, seed) if suspects else None
-    if witness is not None and by_steps and cells is not None:
+    if witness is not None and cells is not None:
         witness = replace(witness, cells=cells.digest)
     verdict = Verdict.INCONCLUSIVE
     if witness is not None:
@@ -354,7 +350,7 @@ def _found_by_search(sampler: Sampler, claim: Claim, budget: int, cells: Cells |
     kind = "around a place with little noise, found by a search over the region"
     region = sampler.subject.region
     found = search_places(sampler, budget, cells)
-    return [pair for place in found for pair in place_pairs(region, place, claim, cells=cells, kind=kind)]
+    return [pair for place in found for pair in place_pairs(region, place, claim, cells, kind)]
 
 
 def _two_rounds(sampler: Sampler, covered: list[tuple[Pair, float]], budget: int, aim: Aim) -> list[Suspect]:

@@ -102,7 +102,25 @@ class MechanismCertificate:
 
         What intervals or cells cost the people they were made from cannot be computed from them, and is not checked.
         """
-        return _check(self, tries, seed, progress)
+        with progress("computing everything anew", None):
+            certificate, anew = self.certificate, self.mechanism.guarantee
+        mechanism, faults = self.mechanism, []
+        if not _alike(_without_numbers(self.stated), _without_numbers(anew.to_dict())):
+            faults.append("the mechanism described does not promise what the file states")
+        if certificate.bound < _certificate_of(anew).bound * (1 - _TOLERANCE):
+            faults.append("the bound is below the one computed anew")
+        places = (np.array([place]) for place in (certificate.first, certificate.second, certificate.output))
+        found = float(_losses(mechanism, *places)[0])
+        if not math.isclose(found, certificate.attained, rel_tol=1e3 * _TOLERANCE):
+            faults.append("the places named do not attain the loss stated")
+        failure = None if is_own(mechanism) else failure_of(mechanism)
+        if failure is not None:
+            faults.append(f"the class fails the conformance suite ({failure})")
+        losses = _losses_of_many(mechanism, anew.notion, tries, np.random.default_rng(seed), progress)
+        worst = float(losses.max(initial=0.0))
+        if not worst <= certificate.bound * (1 + _TOLERANCE):
+            faults.append("two places were found that lose more than the bound")
+        return CertificateCheck(certificate.bound, certificate.attained, len(losses), worst, tuple(faults))
 
     def _repr_html_(self) -> str:
         """The bound and the card, for a notebook."""
@@ -173,28 +191,6 @@ def check_certificate(path: str | Path, *, mechanism: str | None = None) -> Cert
     return load_certificate(path, mechanism=mechanism).check()
 
 
-def _check(certified: MechanismCertificate, tries: int, seed: int | None, progress: ProgressBar) -> CertificateCheck:
-    mechanism = certified.mechanism
-    with progress("computing everything anew", None):
-        certificate, anew = certified.certificate, mechanism.guarantee
-    faults = []
-    if not _alike(_without_numbers(certified.stated), _without_numbers(anew.to_dict())):
-        faults.append("the mechanism described does not promise what the file states")
-    if certificate.bound < _certificate_of(anew).bound * (1 - _TOLERANCE):
-        faults.append("the bound is below the one computed anew")
-    found = _loss_at(mechanism, certificate)
-    if not math.isclose(found, certificate.attained, rel_tol=1e3 * _TOLERANCE):
-        faults.append("the places named do not attain the loss stated")
-    failure = None if is_own(mechanism) else failure_of(mechanism)
-    if failure is not None:
-        faults.append(f"the class fails the conformance suite ({failure})")
-    losses = _losses_of_many(mechanism, anew.notion, tries, np.random.default_rng(seed), progress)
-    worst = float(losses.max(initial=0.0))
-    if not worst <= certificate.bound * (1 + _TOLERANCE):
-        faults.append("two places were found that lose more than the bound")
-    return CertificateCheck(certificate.bound, certificate.attained, len(losses), worst, tuple(faults))
-
-
 def _without_numbers(guarantee: dict[str, Any]) -> dict[str, Any]:
     """The card without what is looked at on its own: the numbers of the certificate, and the places."""
     apart = ("bound", "attained", "first", "second", "output")
@@ -219,12 +215,6 @@ def _certificate_of(guarantee: Guarantee) -> Certificate:
     return guarantee.certificate
 
 
-def _loss_at(mechanism: Mechanism, certificate: Certificate) -> float:
-    first, second, output = (np.array([place]) for place in (certificate.first, certificate.second, certificate.output))
-    loss = mechanism.log_density(first, output) - mechanism.log_density(second, output)
-    return float(_per_unit(mechanism, loss, first, second)[0])
-
-
 def _losses_of_many(
     mechanism: Mechanism, notion: Notion, tries: int, rng: np.random.Generator, progress: ProgressBar
 ) -> FloatArray:
@@ -234,16 +224,14 @@ def _losses_of_many(
     together = np.argsort(first[:, 0], kind="stable")
     with progress("trying random pairs", len(first)) as advance:
         for part in np.array_split(together, _PARTS):
-            loss = mechanism.log_density(first[part], outputs[part]) - mechanism.log_density(
-                second[part], outputs[part]
-            )
-            losses[part] = _per_unit(mechanism, loss, first[part], second[part])
+            losses[part] = _losses(mechanism, first[part], second[part], outputs[part])
             advance(len(part))
     return losses
 
 
-def _per_unit(mechanism: Mechanism, loss: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
+def _losses(mechanism: Mechanism, first: FloatArray, second: FloatArray, outputs: FloatArray) -> FloatArray:
     """Losses in the unit of the guarantee; where it allows none at all, any is more than is promised."""
+    loss = mechanism.log_density(first, outputs) - mechanism.log_density(second, outputs)
     distance = mechanism.distance(mechanism.leave(first), mechanism.leave(second))
     alike = np.where(loss > _TOLERANCE, np.inf, 0.0)
     per_unit: FloatArray = np.divide(loss, distance, out=alike, where=distance > 0)

@@ -11,16 +11,15 @@ from nearveil.audit.auditor import DEFAULT_CONFIDENCE, Verdict
 from nearveil.audit.bounds import largest_loss_bound, loss_bounds
 from nearveil.audit.external import DEFAULT_TIMEOUT_S, CommandSubject, ModuleSubject, closed_after
 from nearveil.audit.fit import DEFAULT_FITS, VIEWS, describe_fit, fit_from_dict, fit_of
-from nearveil.audit.fit_witness import FORMAT as FIT_FORMAT
 from nearveil.audit.fit_witness import FitWitness, fit_witness_from_json, recheck_fit
-from nearveil.audit.pair_search import with_intervals, with_steps
+from nearveil.audit.pair_search import with_learned
 from nearveil.audit.spec import mechanism_from_spec
-from nearveil.audit.subjects import Subject, learned_by, own_mechanism, own_subject
+from nearveil.audit.subjects import Subject, own_mechanism, own_subject
 from nearveil.audit.witness import Witness, recheck, witness_from_json
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import read_text
+from nearveil.mechanisms.base import Learned
 from nearveil.mechanisms.cells import Cells
-from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region
 from nearveil.types import ProgressBar, no_bar
@@ -44,15 +43,15 @@ class WitnessCheck:
         What was drawn from.
     subject : Subject or None
         The same, to draw from; None for a fit.
-    cells : Cells or None
-        Between which steps were counted, for an elastic claim.
+    learned : Intervals, Cells or None
+        The intervals of the mechanism, or the cells between which steps were counted.
     """
 
     verdict: Verdict
     witness: Witness | FitWitness
     audited: str
     subject: Subject | None = None
-    cells: Cells | None = None
+    learned: Learned | None = None
 
     @property
     def epsilon_lower(self) -> float:
@@ -64,11 +63,6 @@ class WitnessCheck:
     def samples(self) -> int:
         """How many fresh samples, or fits, there were in all."""
         return self.witness.counts.trials + self.witness.counts.false_trials
-
-    @property
-    def intervals(self) -> Intervals | None:
-        """The intervals of the mechanism, where it has some."""
-        return learned_by(own_mechanism(self.subject))[0]
 
 
 def check_witness(
@@ -122,27 +116,25 @@ def check_witness(
     found, audited = _found_again(witness.subject, mechanism, {"callable": function, "command": command}, timeout_s)
     if not found.region.contains([witness.pair.first, witness.pair.second]).all():
         raise DataError("the witness speaks of places outside the mechanism's region; audit again")
-    intervals, own_cells = learned_by(own_mechanism(found))
-    if intervals is not None:
-        # Whether the places share an interval is computed, not taken from the file.
-        witness = replace(witness, pair=with_intervals([witness.pair], intervals)[0])
-    counted_in = None
-    if witness.claim.notion is Notion.ELASTIC:
-        counted_in = _given_cells(witness, found, cells) if own_cells is None else own_cells
-        # Steps in the file may be wrong.
-        witness = replace(witness, pair=with_steps([witness.pair], counted_in)[0])
+    own = own_mechanism(found)
+    learned = None if own is None else own.learned
+    if witness.claim.notion is Notion.ELASTIC and not isinstance(learned, Cells):
+        learned = _given_cells(witness, found, cells)
+    # Whether the places share an interval, and steps between them, are computed, not taken from the file.
+    (pair,) = with_learned([witness.pair], learned)
+    witness = replace(witness, pair=pair)
     number = samples or min(max(LEAST_SAMPLES, 2 * witness.counts.trials), _MOST_SAMPLES)
     with closed_after(found), progress("checking", number) as advance:
         fresh = recheck(witness, found, samples=number, seed=seed, progress=advance)
     verdict = _verdict(witness, fresh)
-    return WitnessCheck(verdict=verdict, witness=fresh, audited=audited, subject=found, cells=counted_in)
+    return WitnessCheck(verdict=verdict, witness=fresh, audited=audited, subject=found, learned=learned)
 
 
 def read_witness(path: str | Path) -> Witness | FitWitness:
     """Read a witness, against what is published or against a fit."""
     text = read_text(Path(path), "witness")
     try:
-        is_of_fit = bool(json.loads(text)["format"] == FIT_FORMAT)
+        is_of_fit = bool(json.loads(text)["format"] == FitWitness.format)
     except (ValueError, KeyError, TypeError, RecursionError):
         is_of_fit = False
     return fit_witness_from_json(text) if is_of_fit else witness_from_json(text)
@@ -206,7 +198,6 @@ def _given_cells(witness: Witness, subject: Subject, cells: Cells | None) -> Cel
 def _verdict(witness: Witness | FitWitness, fresh: Witness | FitWitness) -> Verdict:
     if fresh.violates:
         return Verdict.VIOLATED
-    claimed = witness.claimed_loss if isinstance(witness, Witness) else witness.claim.epsilon
     counts, trials, delta = witness.counts, fresh.counts.trials, witness.claim.delta
     if witness.violates:
         # What the recorded counts, if true, would give on this number of samples.
@@ -214,4 +205,4 @@ def _verdict(witness: Witness | FitWitness, fresh: Witness | FitWitness) -> Verd
         shown = float(loss_bounds(hits, trials, false_hits, trials, delta=delta, confidence=witness.confidence))
     else:
         shown = largest_loss_bound(trials, delta=delta, confidence=witness.confidence)
-    return Verdict.CONSISTENT if shown > claimed else Verdict.INCONCLUSIVE
+    return Verdict.CONSISTENT if shown > witness.claimed_loss else Verdict.INCONCLUSIVE

@@ -7,9 +7,10 @@ outputs (`learn_scores`): a histogram, a classifier, low digits that stay, outpu
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import expit
@@ -32,21 +33,24 @@ UNLEARNED = ("density", "distance", "nearness")
 _CERTAIN = 1000.0
 
 
-class Score(Protocol):
-    """A number for each output: the larger, the more it speaks for the first place."""
+class Score(ABC):
+    """A number for each output: the larger, the more it speaks for the first place; a dataclass of what was learned."""
 
-    @property
-    def kind(self) -> str:
-        """The name of the score in JSON."""
+    kind: ClassVar[str]
+    """The name of the score in JSON."""
 
+    @abstractmethod
     def score(self, outputs: FloatArray, pair: Pair, subject: Subject) -> FloatArray:
         """Score each output."""
 
+    @abstractmethod
     def describe(self) -> str:
         """Describe the score, to follow "as judged by"."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
+        learned = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        return {"kind": self.kind, **{name: getattr(of, "tolist", lambda of=of: of)() for name, of in learned.items()}}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,10 +125,10 @@ def learn_scores(first: FloatArray, second: FloatArray, pair: Pair, subject: Sub
 
 
 @dataclass(frozen=True, slots=True)
-class DensityScore:
+class DensityScore(Score):
     """The log-ratio of the mechanism's own densities. If they are wrong the event is a poor one, but no false one."""
 
-    kind: ClassVar[str] = "density"
+    kind = "density"
 
     def score(self, outputs: FloatArray, pair: Pair, subject: Subject) -> FloatArray:
         """Score each output; one that both densities deny says nothing."""
@@ -137,10 +141,6 @@ class DensityScore:
         """Say what the score is."""
         return "the mechanism's own density"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {"kind": self.kind}
-
 
 _LEAST = 1e-9
 # Very near: a small share of the distance between the places, and a few metres at most.
@@ -148,7 +148,7 @@ _NEAR_SHARE, _NEAR_M = 0.003, 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class DistanceScore:
+class DistanceScore(Score):
     """How much nearer an output is to the first place than to the second, as a share of the distance between them.
 
     It is 1 on the ray that starts in the first place and leads away from the second. For planar Laplace noise of any
@@ -166,13 +166,9 @@ class DistanceScore:
         """Say what the score is."""
         return "how much nearer they are to the one than to the other"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {"kind": self.kind}
-
 
 @dataclass(frozen=True, slots=True)
-class NearnessScore:
+class NearnessScore(Score):
     """For an output very near to either place, the log-ratio of its distances to both; 0 for all others.
 
     Noise that is skipped now and then puts outputs on the place itself, or as near as rounding lets them be.
@@ -191,10 +187,6 @@ class NearnessScore:
     def describe(self) -> str:
         """Say what the score is."""
         return "their being almost at the place itself"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {"kind": self.kind}
 
 
 def _distances(outputs: FloatArray, pair: Pair, subject: Subject) -> tuple[FloatArray, FloatArray, float]:
@@ -220,7 +212,7 @@ _SMOOTHING = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HistogramScore:
+class HistogramScore(Score):
     """The smoothed log-ratio of counts in the rectangle that an output falls into.
 
     The rectangles are the leaves of a complete k-d tree, its nodes in the order of a heap: node i sends an output to
@@ -327,7 +319,7 @@ _LEAST_GAIN = 1e-8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ClassifierScore:
+class ClassifierScore(Score):
     """A weighted sum of fixed features of an output, learned to be the log-odds of the first place.
 
     The features are the coordinates, their squares and product, and the distances to both places: straight, and along
@@ -349,10 +341,6 @@ class ClassifierScore:
     def describe(self) -> str:
         """Say what the score is."""
         return "a classifier that learned to tell the two places' outputs apart"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {"kind": self.kind, "weights": self.weights.tolist(), "intercept": self.intercept}
 
 
 def classifier_from_dict(document: dict[str, Any]) -> ClassifierScore:
@@ -452,7 +440,7 @@ _LATTICE_DECIMALS = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LowDigitsScore:
+class LowDigitsScore(Score):
     """Whether an output is on the lattice of the first place's outputs, or on that of the second's.
 
     Parameters
@@ -485,15 +473,6 @@ class LowDigitsScore:
         period = self.periods[self.periods > 0].max()
         unit = " degrees" if self.in_degrees else " in their own coordinates"
         return f"their low digits (what is left over a multiple of {period:.3g}{unit})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {
-            "kind": self.kind,
-            "in_degrees": self.in_degrees,
-            "periods": self.periods.tolist(),
-            "origins": self.origins.tolist(),
-        }
 
 
 def low_digits_from_dict(document: dict[str, Any]) -> LowDigitsScore:
@@ -584,7 +563,7 @@ _MIX = np.int64(0x1E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RecurringScore:
+class RecurringScore(Score):
     """The smoothed log-ratio of how often an output came from either place while exploring; 0 for all others.
 
     Parameters
@@ -613,10 +592,6 @@ class RecurringScore:
     def describe(self) -> str:
         """Say what the score is."""
         return f"{len(self.outputs):,} outputs that had come before, while exploring"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {"kind": self.kind, "outputs": self.outputs.tolist(), "scores": self.scores.tolist()}
 
 
 def recurring_from_dict(document: dict[str, Any]) -> RecurringScore:

@@ -528,8 +528,9 @@ class CommandSubject(ExternalSubject):
     def _start(
         self, files: _CallFiles, source: BinaryIO, printed: BinaryIO, errors: BinaryIO
     ) -> subprocess.Popen[bytes]:
-        names = {INPUT: str(files.input), OUTPUT: str(files.output)}
-        arguments = [_filled_in(argument, names) for argument in self.arguments]
+        arguments = [
+            argument.replace(INPUT, str(files.input)).replace(OUTPUT, str(files.output)) for argument in self.arguments
+        ]
         stdin = subprocess.DEVNULL if _mentions(self.arguments, INPUT) else source
         try:
             return subprocess.Popen(arguments, stdin=stdin, stdout=printed, stderr=errors, start_new_session=True)
@@ -589,12 +590,6 @@ def _arguments(command: str | Sequence[str]) -> tuple[str, ...]:
 
 def _mentions(arguments: Sequence[str], placeholder: str) -> bool:
     return any(placeholder in argument for argument in arguments)
-
-
-def _filled_in(argument: str, names: dict[str, str]) -> str:
-    for placeholder, name in names.items():
-        argument = argument.replace(placeholder, name)
-    return argument
 
 
 def _write_rows(points: FloatArray, path: Path) -> None:

@@ -34,11 +34,9 @@ from nearveil.audit.subjects import CONFIRM_STREAM, EXPLORE_STREAM, chosen_seed
 from nearveil.audit.witness import Counts, shared_confidence
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.base import Mechanism, is_mechanism
-from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.fit_cells import CellPlan, build_private_cells, tree_noise
 from nearveil.mechanisms.fit_pic import FIXED_POINT, PlacesInMemory, Question, Watch
 from nearveil.mechanisms.fitting import FitPlan, build_intervals
-from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.registry import MECHANISMS, has_own_fit, mechanism_name
 from nearveil.privacy.guarantee import Guarantee, Notion
 from nearveil.region import Region
@@ -189,7 +187,7 @@ def audit_fit(
         return _audit_view(mechanism, as_claim(claim, None), data, region, fits, confidence, seed)
     mechanism = fit_to_audit(mechanism)
     stated = None if claim is None or claim == "own" else as_claim(claim, None)
-    looks = _kind_of(mechanism).looks(mechanism, stated, data, fits)
+    looks = (_looks_at_cells if _has_cells(mechanism) else _looks_at_intervals)(mechanism, stated, data, fits)
     reports = []
     for look in looks:
         fit = fit_of(look.mechanism, look.view, progress)
@@ -209,18 +207,23 @@ def fit_to_audit(mechanism: Fitted, levels: int = TREE_LEVELS) -> Fitted:
     """
     if mechanism.given_learned is not None:
         raise UsageError(f"the {mechanism.learns} are given, so that there is no fit to audit; leave them out")
-    quick: Fitted = _kind_of(mechanism).quick(mechanism, levels)
+    quick: Fitted = _few_cells(mechanism, levels) if _has_cells(mechanism) else _few_centres(mechanism)
     return quick
 
 
-def describe_fit(mechanism: Mechanism) -> str:
+def describe_fit(mechanism: Any) -> str:
     """Say which fit is audited."""
-    return _kind_of(mechanism).describe(mechanism)
+    if _has_cells(mechanism):
+        levels = mechanism.cell_plan.layout(mechanism.resolved_region).levels
+        return f"the fit of hide-among by a private quadtree of {levels} levels, fit epsilon {mechanism.fit_epsilon:g}"
+    plan = mechanism.fit_plan
+    rounds = f" in {plan.rounds} rounds" if plan.method == "pic" else ""
+    return f"the fit of dprs by {plan.method}{rounds}, {plan.centres} centres"
 
 
 def views_of(mechanism: Mechanism) -> tuple[str, ...]:
     """Return what of a mechanism's fit is looked at (`VIEWS`)."""
-    return _kind_of(mechanism).views
+    return ("cells", "answers") if _has_cells(mechanism) else ("answers", "centres")
 
 
 def fit_of(mechanism: Mechanism, view: str, progress: Progress | None = None) -> Fit | KnowingFit:
@@ -230,7 +233,7 @@ def fit_of(mechanism: Mechanism, view: str, progress: Progress | None = None) ->
         "centres": centres_fit,
         "cells": CellsFit,
     }
-    return views[view](mechanism.resolved_region, *mechanism.fit_settings, progress)
+    return views[view](mechanism.resolved_region, *mechanism.fit_settings, progress or (lambda _: None))
 
 
 # How a fit is audited, by what is learned.
@@ -247,30 +250,19 @@ class _Look:
     fits: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kind:
-    """How fits of one kind are made quick, looked at and described, and of what of them."""
-
-    quick: Callable[[Any, int], Any]
-    looks: Callable[[Any, Claim | None, Sequence[DataPair] | None, int], tuple[_Look, ...]]
-    describe: Callable[[Any], str]
-    views: tuple[str, ...]
-
-
-def _kind_of(mechanism: Mechanism) -> _Kind:
-    kind = _KINDS.get(mechanism.learns or "") if has_own_fit(mechanism) else None
-    if kind is None:
+def _has_cells(mechanism: Mechanism) -> bool:
+    """Whether a fit makes cells, or else intervals; refuse a mechanism without a fit of Nearveil's own."""
+    if mechanism.learns is None or not has_own_fit(mechanism):
         raise UsageError(f"{type(mechanism).__name__} has no fit that can be audited, as DPRS and HideAmong have")
-    return kind
+    return mechanism.learns == "cells"
 
 
-def _few_centres(mechanism: DPRS, levels: int) -> DPRS:
-    del levels
+def _few_centres(mechanism: Any) -> Any:
     return mechanism if mechanism.centres is not None else mechanism.with_params(centres=2)
 
 
 def _looks_at_intervals(
-    mechanism: DPRS, claim: Claim | None, data: Sequence[DataPair] | None, fits: int
+    mechanism: Any, claim: Claim | None, data: Sequence[DataPair] | None, fits: int
 ) -> tuple[_Look, ...]:
     if data is None:
         # The two hardest of the worst cases: every pair costs fits.
@@ -286,13 +278,7 @@ def _looks_at_intervals(
     )
 
 
-def _describe_intervals(mechanism: DPRS) -> str:
-    plan = mechanism.fit_plan
-    rounds = f" in {plan.rounds} rounds" if plan.method == "pic" else ""
-    return f"the fit of dprs by {plan.method}{rounds}, {plan.centres} centres"
-
-
-def _few_cells(mechanism: HideAmong, levels: int) -> HideAmong:
+def _few_cells(mechanism: Any, levels: int) -> Any:
     sides_m = np.array(mechanism.resolved_region.half_extent_m) * 2
     # Two largest boxes at least, because one cell alone is none. A hair more or less, so that rounding changes nothing.
     largest_m = float(sides_m.max()) / 2 * (1 + 1e-9)
@@ -301,7 +287,7 @@ def _few_cells(mechanism: HideAmong, levels: int) -> HideAmong:
 
 
 def _looks_at_cells(
-    mechanism: HideAmong, claim: Claim | None, data: Sequence[DataPair] | None, fits: int
+    mechanism: Any, claim: Claim | None, data: Sequence[DataPair] | None, fits: int
 ) -> tuple[_Look, ...]:
     """The cells, against what is claimed for them; and the noisy counts, against what the own claim counts for them.
 
@@ -325,23 +311,6 @@ def _looks_at_cells(
         _Look(mechanism, "cells", stated, near_data, fits - of_counts),
         _Look(counting, "answers", counts, far_data, of_counts),
     )
-
-
-def _describe_cells(mechanism: HideAmong) -> str:
-    levels = mechanism.cell_plan.layout(mechanism.resolved_region).levels
-    return f"the fit of hide-among by a private quadtree of {levels} levels, fit epsilon {mechanism.fit_epsilon:g}"
-
-
-_KINDS = {
-    "intervals": _Kind(
-        quick=_few_centres,
-        looks=_looks_at_intervals,
-        describe=_describe_intervals,
-        views=("answers", "centres"),
-    ),
-    "cells": _Kind(quick=_few_cells, looks=_looks_at_cells, describe=_describe_cells, views=("cells", "answers")),
-}
-"""By the constructor's parameter for what is learned."""
 
 
 # A fit as plain values.
@@ -413,8 +382,9 @@ def _audit_view(
     ]
     witness = max(count_events(uncounted, fit, left, seed, CONFIRM_STREAM), key=lambda witness: witness.bound)
     attainable = largest_loss_bound(aim.trials, delta=aim.delta, confidence=aim.confidence)
+    unbroken = Verdict.CONSISTENT if attainable > claim.epsilon else Verdict.INCONCLUSIVE
     return FitReport(
-        verdict=_verdict(witness, attainable),
+        verdict=Verdict.VIOLATED if witness.violates else unbroken,
         claim=claim,
         confidence=confidence,
         witness=witness,
@@ -478,12 +448,6 @@ def _thresholds(scores: FloatArray) -> FloatArray:
     return thresholds
 
 
-def _verdict(witness: FitWitness, attainable: float) -> Verdict:
-    if witness.violates:
-        return Verdict.VIOLATED
-    return Verdict.CONSISTENT if attainable > witness.claim.epsilon else Verdict.INCONCLUSIVE
-
-
 def _check(claim: Claim, data: Sequence[DataPair], fits: int, confidence: float) -> None:
     if claim.notion is not Notion.CENTRAL:
         raise UsageError(
@@ -526,7 +490,7 @@ class AnswersFit:
     region: Region
     plan: FitPlan | CellPlan
     budget: float
-    advance: Progress | None = None
+    advance: Progress = lambda _: None
 
     def about(self, data: DataPair) -> Fit:
         """Return the fit as somebody sees it who knows the others."""
@@ -545,8 +509,7 @@ class AnswersFit:
             # What comes after the last answer is made from the answers alone, and takes longer than they do.
             with suppress(_AllAnsweredError):
                 self._build(points, rng, watch)
-            if self.advance is not None:
-                self.advance(1)
+            self.advance(1)
             return np.vstack(answers)
 
         return fit
@@ -567,13 +530,12 @@ class AnswersFit:
         return 2 if plan.population is None else 1
 
 
-def centres_fit(region: Region, plan: FitPlan, budget: float, advance: Progress | None = None) -> Fit:
+def centres_fit(region: Region, plan: FitPlan, budget: float, advance: Progress) -> Fit:
     """Return the fit of intervals by the centres that it publishes."""
 
     def fit(points: FloatArray, rng: np.random.Generator) -> FloatArray:
         found = build_intervals(points, region, plan, budget, rng=rng)
-        if advance is not None:
-            advance(1)
+        advance(1)
         return found.centres
 
     return fit
@@ -597,7 +559,7 @@ class CellsFit:
     region: Region
     plan: CellPlan
     epsilon: float
-    advance: Progress | None = None
+    advance: Progress = lambda _: None
 
     def about(self, data: DataPair) -> Fit:
         """Return the fit as somebody sees it who knows the others."""
@@ -610,8 +572,7 @@ class CellsFit:
         def fit(points: FloatArray, rng: np.random.Generator) -> FloatArray:
             known = people[len(points) - len(data.without)]
             cells = build_private_cells(known, self.region, epsilon=self.epsilon, plan=self.plan, rng=rng)
-            if self.advance is not None:
-                self.advance(1)
+            self.advance(1)
             halved = np.arange(layout.levels) < cells.depths[cells.find(place)[0]]
             return np.append(halved, cells.people[cells.of_largest_box(box)].sum() - others[box])[:, None]
 

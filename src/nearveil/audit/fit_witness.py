@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from nearveil.audit._fit_statistics import FitEvent, event_from_dict
-from nearveil.audit.claims import Claim, claim_from_dict
 from nearveil.audit.subjects import RECHECK_STREAM, AuditError, chosen_seed
-from nearveil.audit.witness import Counts, bound_of, shared_confidence
+from nearveil.audit.witness import CountedEvent, Counts, read_counted
 from nearveil.errors import DataError, UsageError
 from nearveil.geodesy import wrap_longitude
 from nearveil.mechanisms.fit_cells import CellPlan, tree_noise
@@ -21,53 +19,35 @@ from nearveil.mechanisms.fit_pic import FIXED_POINT
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
-FORMAT = "nearveil-fit-witness"
-FORMAT_VERSION = 1
-
 _ROUND_OFF = 1e-9
 # In scales of the noise: e^-20 of the crowds are not seen to be above the threshold.
 _FAR_ABOVE = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FitWitness:
+class FitWitness(CountedEvent):
     """What was counted, on fits made after data and event were chosen.
 
     Attributes
     ----------
-    claim : Claim
-        What the fit is said to promise.
     data : DataPair
         Made-up people, with and without one of them.
     event : FitEvent
         The outputs that were counted.
     speaks_for_person : bool
         Whether the event is likelier with the person (its hits are counted there), or without.
-    events_counted : int
-        How many events were counted, this one among them; they share the error (Bonferroni).
-    subject : dict
-        How to find the fit again, for the caller who wrote the witness; opaque here.
     """
 
-    claim: Claim
+    format = "nearveil-fit-witness"
+
     data: DataPair
     event: FitEvent
     speaks_for_person: bool
-    counts: Counts
-    confidence: float
-    seed: int
-    events_counted: int = 1
-    subject: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def bound(self) -> float:
-        """Lower bound on the loss; -inf if the counts show nothing."""
-        return bound_of(self.counts, self.claim, shared_confidence(self.confidence, self.events_counted))
-
-    @property
-    def violates(self) -> bool:
-        """Whether the counts break the claim."""
-        return self.bound > self.claim.epsilon * (1 + _ROUND_OFF) + _ROUND_OFF
+    def claimed_loss(self) -> float:
+        """The largest loss claimed, but for round-off."""
+        return self.claim.epsilon * (1 + _ROUND_OFF) + _ROUND_OFF
 
     def explain(self) -> str:
         """Say in a sentence or two what was seen."""
@@ -83,54 +63,23 @@ class FitWitness:
             f"{math.exp(min(self.claim.epsilon, 700.0)):,.3g} times as likely; they are {times}."
         )
 
-    def to_json(self) -> str:
-        """Write the witness as one JSON document; `fit_witness_from_json` reads it back."""
-        document = {
-            "format": FORMAT,
-            "version": FORMAT_VERSION,
-            "explanation": self.explain(),
-            "violates": self.violates,
-            "claim": self.claim.to_dict(),
-            "data": self.data.to_dict(),
-            "event": self.event.to_dict(),
-            "speaks_for_person": self.speaks_for_person,
-            "counts": asdict(self.counts),
-            "confidence": self.confidence,
-            "events_counted": self.events_counted,
-            "bound": self.bound if math.isfinite(self.bound) else None,
-            "seed": self.seed,
-            "subject": self.subject,
-        }
-        return json.dumps(document, indent=1, allow_nan=False)
+    def about(self) -> dict[str, Any]:
+        """Return data and event as plain values for JSON."""
+        event = {"event": self.event.to_dict(), "speaks_for_person": self.speaks_for_person}
+        return {"data": self.data.to_dict(), **event}
 
 
 def fit_witness_from_json(text: str) -> FitWitness:
-    """Read a witness that `FitWitness.to_json` wrote. Its bound is computed again from its counts."""
+    """Read a witness that `FitWitness.to_json` wrote."""
     try:
-        document = json.loads(text)
-        if document["format"] != FORMAT or document["version"] != FORMAT_VERSION:
-            raise KeyError("format")
-        return _from_document(document)
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
+        return read_counted(text, FitWitness, _about)
+    except ValueError:
         raise DataError("this is not a witness against a fit, or it is damaged; audit the fit again") from None
 
 
-def _from_document(document: dict[str, Any]) -> FitWitness:
-    confidence = float(document["confidence"])
-    events_counted = int(document.get("events_counted", 1))
-    if not (0 < confidence < 1 and events_counted >= 1):
-        raise ValueError("confidence")
-    return FitWitness(
-        claim=claim_from_dict(document["claim"]),
-        data=data_from_dict(document["data"]),
-        event=event_from_dict(document["event"]),
-        speaks_for_person=bool(document["speaks_for_person"]),
-        counts=Counts(**{name: int(document["counts"][name]) for name in Counts.__slots__}),
-        confidence=confidence,
-        seed=int(document["seed"]),
-        events_counted=events_counted,
-        subject=document.get("subject", {}),
-    )
+def _about(document: dict[str, Any]) -> dict[str, Any]:
+    event = {"event": event_from_dict(document["event"]), "speaks_for_person": bool(document["speaks_for_person"])}
+    return {"data": data_from_dict(document["data"]), **event}
 
 
 def recheck_fit(witness: FitWitness, fit: Fit | KnowingFit, *, fits: int, seed: int | None = None) -> FitWitness:

@@ -9,12 +9,14 @@ import numpy as np
 
 from nearveil.audit.claims import Claim
 from nearveil.audit.pairs import Pair
-from nearveil.audit.subjects import Place, audited_region, learned_by
+from nearveil.audit.subjects import Place, audited_region
 from nearveil.kernels import kernel
-from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.base import Learned, Mechanism
 from nearveil.mechanisms.cell_steps import STEP, graph_of, steps_from
 from nearveil.mechanisms.cells import Cells
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, diameter
+from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.mechanisms.step_channel import StepChannel
 from nearveil.privacy.guarantee import Notion
 from nearveil.region import Region
@@ -33,39 +35,35 @@ _DIAGONAL = np.array([1.0, 1.0]) / math.sqrt(2)
 _ASKEW = np.array([math.cos(0.3), math.sin(0.3)])
 
 
-def audit_pairs(
-    region: Region, claim: Claim, *, intervals: Intervals | None = None, cells: Cells | None = None
-) -> list[Pair]:
+def audit_pairs(region: Region, claim: Claim, learned: Learned | None = None) -> list[Pair]:
     """Return pairs for anything that works in a region: with intervals or cells, where they are known."""
     pairs = region_pairs(region)
     if claim.notion is Notion.METRIC:
         pairs += pairs_by_distance(region, claim.epsilon)
-    if intervals is not None:
-        pairs = [*interval_pairs(intervals), *pairs]
-    if cells is not None:
-        pairs = [*cell_pairs(cells), *pairs]
-    return _with_learned(pairs, intervals, cells)
+    if isinstance(learned, Intervals):
+        pairs = [*interval_pairs(learned), *pairs]
+    if isinstance(learned, Cells):
+        pairs = [*cell_pairs(learned), *pairs]
+    return with_learned(pairs, learned)
 
 
 def place_pairs(
     region: Region,
     place: Place,
     claim: Claim,
-    *,
-    intervals: Intervals | None = None,
-    cells: Cells | None = None,
+    learned: Learned | None = None,
     kind: str = "around the place that was asked for",
 ) -> list[Pair]:
     """Return pairs of a given place and others around it."""
-    if claim.notion is Notion.ELASTIC and cells is not None:
-        return with_steps(_cells_around(cells, place, kind), cells)
+    if claim.notion is Notion.ELASTIC and isinstance(learned, Cells):
+        return with_steps(_cells_around(learned, place, kind), learned)
     per_metre = claim.epsilon if claim.notion is Notion.METRIC else None
-    return _with_learned(pairs_around(region, place, per_metre, kind), intervals, None)
+    return with_learned(pairs_around(region, place, per_metre, kind), learned)
 
 
 def mechanism_pairs(mechanism: Mechanism, claim: Claim, region: Region | None = None) -> list[Pair]:
     """Return pairs for one of our mechanisms: its own, by its channel, by what it learned, and by its density."""
-    box, (intervals, cells) = audited_region(mechanism) if region is None else region, learned_by(mechanism)
+    box = audited_region(mechanism) if region is None else region
     pairs = [
         Pair(as_place(box, first), as_place(box, second), kind)
         for first, second, kind in mechanism.pairs()
@@ -73,20 +71,21 @@ def mechanism_pairs(mechanism: Mechanism, claim: Claim, region: Region | None = 
     ]
     if mechanism.finite is not None:
         pairs += channel_pairs(mechanism.finite, mechanism.guarantee.epsilon)
-    pairs += audit_pairs(box, claim, intervals=intervals, cells=cells)
+    pairs += audit_pairs(box, claim, mechanism.learned)
     if claim.notion is Notion.LOCAL and mechanism.has_density:
         pairs += density_pairs(mechanism, claim.epsilon, box)
-    return _with_learned(pairs, intervals, cells)
+    return with_learned(pairs, mechanism.learned)
 
 
-def _with_learned(pairs: list[Pair], intervals: Intervals | None, cells: Cells | None) -> list[Pair]:
-    """Return pairs, each once, with what intervals and cells say of them."""
+def with_learned(pairs: list[Pair], learned: Learned | None) -> list[Pair]:
+    """Return pairs, each once, with what intervals or cells say of them."""
     once: dict[frozenset[Place], Pair] = {}
     for pair in pairs:
         once.setdefault(frozenset((pair.first, pair.second)), pair)
     pairs = list(once.values())
-    pairs = pairs if intervals is None else with_intervals(pairs, intervals)
-    return pairs if cells is None else with_steps(pairs, cells)
+    if isinstance(learned, Cells):
+        return with_steps(pairs, learned)
+    return with_intervals(pairs, learned) if isinstance(learned, Intervals) else pairs
 
 
 # By the region alone: its corners and edges, near and far, across the lines of a quadtree.
@@ -213,17 +212,10 @@ def interval_pairs(intervals: Intervals) -> list[Pair]:
 def with_intervals(pairs: list[Pair], intervals: Intervals) -> list[Pair]:
     """Return the same pairs, each with the answer to whether its places share an interval."""
     places = intervals.region.to_square([place for pair in pairs for place in (pair.first, pair.second)])
-    own = nearest_centre(intervals, places).reshape(-1, 2)
+    own = NearestCentre(intervals.centres)(places).reshape(-1, 2)
     return [
         replace(pair, same_interval=bool(first == second)) for pair, (first, second) in zip(pairs, own, strict=True)
     ]
-
-
-def nearest_centre(intervals: Intervals, places: FloatArray) -> IntArray:
-    """Index of the centre nearest to each place of the square."""
-    squared = ((places[:, None, :] - intervals.centres[None, :, :]) ** 2).sum(axis=-1)
-    nearest: IntArray = np.argmin(squared, axis=1)
-    return nearest
 
 
 def _inside_the_region(intervals: Intervals) -> IntArray:
@@ -340,10 +332,8 @@ def channel_pairs(channel: StepChannel, epsilon: float) -> list[Pair]:
 
 def with_steps(pairs: list[Pair], cells: Cells) -> list[Pair]:
     """Return the same pairs, each with the number of steps between its places."""
-    places = cells.region.to_square([place for pair in pairs for place in (pair.first, pair.second)])
-    sources, targets = cells.find(places).reshape(-1, 2).T
-    asked, row = np.unique(sources, return_inverse=True)
-    steps = steps_from(cells, asked)[row, targets]
+    first, second = np.array([(pair.first, pair.second) for pair in pairs]).reshape(-1, 2, 2).swapaxes(0, 1)
+    steps = HideAmong(cells=cells).distance(first, second)
     return [replace(pair, steps=float(away)) for pair, away in zip(pairs, steps, strict=True)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Protocol, Self
 
@@ -13,8 +14,6 @@ from nearveil.audit.spec import mechanism_to_spec
 from nearveil.errors import NearveilError, UsageError
 from nearveil.geodesy import wrap_longitude
 from nearveil.mechanisms.base import Mechanism, for_each_slice
-from nearveil.mechanisms.cells import Cells
-from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.randomness import NumberedRows, RowKeystream, stream_key
 from nearveil.region import Region
@@ -162,15 +161,19 @@ class MechanismSubject:
         return self._flat.leave(outputs)
 
     def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Draw on all cores, a chunk at a time."""
-        key, drawn = stream_key(rng), np.empty(x.shape)
+        return checked_outputs(_on_all_cores(x, rng, self._flat.draw), len(x))
 
-        def work(part: slice) -> None:
-            rows = NumberedRows(key, part.start, part.stop - part.start)
-            drawn[part] = self._flat.draw(x[part].copy(), rows)
 
-        for_each_slice(len(x), work)
-        return checked_outputs(drawn, len(x))
+def _on_all_cores(
+    x: FloatArray, rng: np.random.Generator, draw: Callable[[FloatArray, RowKeystream], FloatArray]
+) -> FloatArray:
+    key, drawn = stream_key(rng), np.empty(x.shape)
+
+    def work(part: slice) -> None:
+        drawn[part] = draw(x[part].copy(), NumberedRows(key, part.start, part.stop - part.start))
+
+    for_each_slice(len(x), work)
+    return drawn
 
 
 class PublishedSubject(ABC):
@@ -241,19 +244,11 @@ class ReleasedSubject(PublishedSubject):
 
     def publish(self, points: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Publish on all cores, as in a release."""
-        key, published = stream_key(rng), np.empty(points.shape)
-
-        def work(part: slice) -> None:
-            rows = NumberedRows(key, part.start, part.stop - part.start)
-            published[part] = self.mechanism.perturb_rows(points[part], rows)
-
-        for_each_slice(len(points), work)
-        return published
+        return _on_all_cores(points, rng, self.mechanism.perturb_rows)
 
     def log_ratio(self, first: Place, second: Place, outputs: FloatArray) -> FloatArray | None:
         """Return the log-ratio of the draw's densities at the published places."""
-        own = flat(self.mechanism, self.region)
-        in_frame = outputs if self.mechanism.frame == "metres" else own.enter(self.outputs_in_degrees(outputs))
+        in_frame = flat(self.mechanism, self.region).enter(self.outputs_in_degrees(outputs))
         return self._draws.log_ratio(first, second, in_frame)
 
 
@@ -265,12 +260,6 @@ def own_subject(mechanism: Mechanism, region: Region | None = None) -> Subject:
 def own_mechanism(subject: Subject | None) -> Mechanism | None:
     """Return the mechanism that a subject is, or None for something from outside."""
     return subject.mechanism if isinstance(subject, MechanismSubject | ReleasedSubject) else None
-
-
-def learned_by(mechanism: Mechanism | None) -> tuple[Intervals | None, Cells | None]:
-    """Return the intervals or the cells that a mechanism works with, where it has some."""
-    learned = None if mechanism is None else mechanism.learned
-    return learned if isinstance(learned, Intervals) else None, learned if isinstance(learned, Cells) else None
 
 
 def subject_to_dict(subject: Subject) -> dict[str, Any]:

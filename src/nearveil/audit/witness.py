@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, astuple, dataclass, field, replace
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -18,9 +19,8 @@ from nearveil.audit.subjects import BATCH, RECHECK_STREAM, Sampler, Subject, cho
 from nearveil.errors import DataError, UsageError
 from nearveil.types import FloatArray, Progress
 
-FORMAT = "nearveil-witness"
 FORMAT_VERSION = 1
-"""Version 1 had no steps between places, and no cells."""
+_Counted = TypeVar("_Counted", bound="CountedEvent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,13 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Witness:
-    """What was measured, on samples drawn after pair and event were chosen.
+class CountedEvent(ABC):
+    """What was counted against a claim, on samples drawn after the event was chosen.
 
-    Parameters
+    Attributes
     ----------
     claim : Claim
-        What the mechanism is said to promise.
-    pair : Pair
-        Two made-up places.
-    event : OutputEvent
-        The outputs that were counted, and the place they speak for.
+        What is said to be promised.
     counts : Counts
         What was counted.
     confidence : float
@@ -58,51 +54,51 @@ class Witness:
     seed : int
         The audit's seed.
     subject : dict
-        How to find the mechanism again, for the caller who wrote the witness; opaque here.
-    cells : str, optional
-        Elastic claim: the digest of the cells that steps are counted between (`nearveil.Cells.digest`).
+        How to find what was audited again, for the caller who wrote the witness; opaque here.
     """
 
+    format: ClassVar[str]
+
     claim: Claim
-    pair: Pair
-    event: OutputEvent
     counts: Counts
     confidence: float
-    events_counted: int
     seed: int
+    events_counted: int = 1
     subject: dict[str, Any] = field(default_factory=dict)
-    cells: str | None = None
 
     @property
     def bound(self) -> float:
-        """Lower bound on the loss between the two places; -inf if the counts show nothing."""
-        return bound_of(self.counts, self.claim, shared_confidence(self.confidence, self.events_counted))
+        """Lower bound on the loss; -inf if the counts show nothing."""
+        counts, confidence = self.counts, shared_confidence(self.confidence, self.events_counted)
+        return float(loss_bounds(*astuple(counts), delta=self.claim.delta, confidence=confidence))
 
     @property
+    @abstractmethod
     def claimed_loss(self) -> float:
-        """The largest loss claimed between the two places; infinite if the claim does not speak of them."""
-        loss = self.claim.claimed_loss(self.pair)
-        return math.inf if loss is None else loss
+        """The largest loss claimed; infinite if the claim does not speak of what was counted."""
 
     @property
     def violates(self) -> bool:
         """Whether the counts break the claim."""
         return self.bound > self.claimed_loss
 
+    @abstractmethod
     def explain(self) -> str:
         """Say in a sentence or two what was seen."""
-        return explain_counts(self.pair, self.event, self.counts, self.claim, self.claimed_loss, self.bound)
+
+    @abstractmethod
+    def about(self) -> dict[str, Any]:
+        """Return what was compared, and the event, as plain values for JSON."""
 
     def to_json(self) -> str:
-        """Write the witness as one JSON document; `witness_from_json` reads it back."""
+        """Write the witness as one JSON document; `read_counted` reads it back."""
         document = {
-            "format": FORMAT,
+            "format": self.format,
             "version": FORMAT_VERSION,
             "explanation": self.explain(),
             "violates": self.violates,
             "claim": self.claim.to_dict(),
-            "pair": self.pair.to_dict(),
-            "event": self.event.to_dict(),
+            **self.about(),
             "counts": asdict(self.counts),
             "confidence": self.confidence,
             "events_counted": self.events_counted,
@@ -110,79 +106,99 @@ class Witness:
             "claimed_loss": self.claimed_loss if math.isfinite(self.claimed_loss) else None,
             "seed": self.seed,
             "subject": self.subject,
-            "cells": self.cells,
         }
         return json.dumps(document, indent=1, allow_nan=False)
 
 
-def witness_from_json(text: str) -> Witness:
-    """Read a witness that `Witness.to_json` wrote. Its bound is computed again from its counts."""
+def read_counted(text: str, kind: type[_Counted], read: Callable[[dict[str, Any]], dict[str, Any]]) -> _Counted:
+    """Read what `CountedEvent.to_json` wrote, with what ``read`` makes of the rest; a `ValueError` if it is none.
+
+    Its bound is computed again from its counts.
+    """
     try:
         document = json.loads(text)
-        if document["format"] != FORMAT:
-            raise KeyError("format")
-        version = document["version"]
-        if version == FORMAT_VERSION:
-            return _from_document(document)
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
+        confidence, events_counted = float(document["confidence"]), int(document["events_counted"])
+        if (document["format"], document["version"]) != (kind.format, FORMAT_VERSION):
+            raise ValueError("format")
+        if not (0 < confidence < 1 and events_counted >= 1 and isinstance(document["subject"], dict)):
+            raise ValueError("confidence")
+        return kind(
+            claim=claim_from_dict(document["claim"]),
+            counts=Counts(**{name: int(document["counts"][name]) for name in Counts.__slots__}),
+            confidence=confidence,
+            events_counted=events_counted,
+            seed=int(document["seed"]),
+            subject=document["subject"],
+            **read(document),
+        )
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise ValueError("witness") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Witness(CountedEvent):
+    """What was measured of a mechanism.
+
+    Attributes
+    ----------
+    pair : Pair
+        Two made-up places.
+    event : OutputEvent
+        The outputs that were counted, and the place they speak for.
+    cells : str, optional
+        Elastic claim: the digest of the cells that steps are counted between (`nearveil.Cells.digest`).
+    """
+
+    format = "nearveil-witness"
+
+    pair: Pair
+    event: OutputEvent
+    cells: str | None = None
+
+    @property
+    def claimed_loss(self) -> float:
+        """The largest loss claimed between the two places; infinite if the claim does not speak of them."""
+        loss = self.claim.claimed_loss(self.pair)
+        return math.inf if loss is None else loss
+
+    def explain(self) -> str:
+        """Say in a sentence or two what was seen."""
+        event, counts, delta = self.event, self.counts, self.claim.delta
+        other = "second" if event.direction == "first" else "first"
+        never = "never" if counts.false_hits == 0 else f"{counts.false_hits:,} times"
+        more = f", plus delta {delta:.3g}" if delta > 1e-12 else ""
+        allowed = f"{_times(self.claimed_loss)} as likely{more}" if math.isfinite(self.claimed_loss) else "anything"
+        shown = f"at least {_times(self.bound)} as likely" if self.bound > 0 else "not shown to be likelier at all"
+        sentence = str(self.pair)
+        return (
+            f"{sentence[0].upper()}{sentence[1:]}: outputs {event.describe()}, came {counts.hits:,} times out "
+            f"of {counts.trials:,} from the {event.direction} and {never} out of {counts.false_trials:,} from the "
+            f"{other}. The claim allows {allowed}; they are {shown}."
+        )
+
+    def about(self) -> dict[str, Any]:
+        """Return pair, event and cells as plain values for JSON."""
+        return {"pair": self.pair.to_dict(), "event": self.event.to_dict(), "cells": self.cells}
+
+
+def witness_from_json(text: str) -> Witness:
+    """Read a witness that `Witness.to_json` wrote."""
+    try:
+        return read_counted(text, Witness, _about)
+    except ValueError:
         raise DataError("this is not a witness file, or it is damaged; make one with 'nearveil audit'") from None
-    raise DataError(f"the witness has format version {version}, this Nearveil reads {FORMAT_VERSION}; audit again")
 
 
-def _from_document(document: dict[str, Any]) -> Witness:
-    confidence = float(document["confidence"])
-    events_counted = int(document["events_counted"])
-    if not (0 < confidence < 1 and events_counted >= 1 and isinstance(document["subject"], dict)):
-        raise ValueError("confidence")
+def _about(document: dict[str, Any]) -> dict[str, Any]:
     cells = document["cells"]
     if not (cells is None or isinstance(cells, str)):
         raise ValueError("cells")
-    return Witness(
-        claim=claim_from_dict(document["claim"]),
-        pair=pair_from_dict(document["pair"]),
-        event=event_from_dict(document["event"]),
-        counts=Counts(**{name: int(document["counts"][name]) for name in Counts.__slots__}),
-        confidence=confidence,
-        events_counted=events_counted,
-        seed=int(document["seed"]),
-        subject=document["subject"],
-        cells=cells,
-    )
+    return {"pair": pair_from_dict(document["pair"]), "event": event_from_dict(document["event"]), "cells": cells}
 
 
 def shared_confidence(confidence: float, events: int) -> float:
     """Return the confidence for each of several events with which all of their bounds hold together."""
     return 1 - (1 - confidence) / events
-
-
-def bound_of(counts: Counts, claim: Claim, confidence: float) -> float:
-    """Return the lower bound on the loss that the counts give at the claim's delta."""
-    bound = loss_bounds(
-        counts.hits,
-        counts.trials,
-        counts.false_hits,
-        counts.false_trials,
-        delta=claim.delta,
-        confidence=confidence,
-    )
-    return float(bound)
-
-
-def explain_counts(
-    pair: Pair, event: OutputEvent, counts: Counts, claim: Claim, claimed_loss: float, bound: float
-) -> str:
-    """Say in a sentence or two what was seen."""
-    other = "second" if event.direction == "first" else "first"
-    never = "never" if counts.false_hits == 0 else f"{counts.false_hits:,} times"
-    delta = f", plus delta {claim.delta:.3g}" if claim.delta > 1e-12 else ""
-    allowed = f"{_times(claimed_loss)} as likely{delta}" if math.isfinite(claimed_loss) else "anything"
-    shown = f"at least {_times(bound)} as likely" if bound > 0 else "not shown to be likelier at all"
-    sentence = str(pair)
-    return (
-        f"{sentence[0].upper()}{sentence[1:]}: outputs {event.describe()}, came {counts.hits:,} times out "
-        f"of {counts.trials:,} from the {event.direction} and {never} out of {counts.false_trials:,} from the {other}. "
-        f"The claim allows {allowed}; they are {shown}."
-    )
 
 
 def _times(loss: float) -> str:

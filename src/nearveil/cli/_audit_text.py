@@ -98,9 +98,6 @@ def fit_result(report: FitReport, mechanism: Mechanism, seconds: float) -> Audit
         _MEANING[report.verdict],
         document={
             **report.to_dict(),
-            "epsilon_claimed": claim.epsilon,
-            "unit": claim.unit,
-            "delta": claim.delta,
             "seconds": seconds,
             "audited": audited,
             "view": report.view,
@@ -125,9 +122,6 @@ def check_result(check: WitnessCheck) -> AuditResult:
             "explanation": meaning,
             "claim": claim.to_dict(),
             "epsilon_lower": check.epsilon_lower if math.isfinite(check.epsilon_lower) else None,
-            "epsilon_claimed": claim.epsilon,
-            "unit": claim.unit,
-            "delta": claim.delta,
             "confidence": witness.confidence,
             "samples": check.samples,
             "seed": witness.seed,
@@ -159,6 +153,7 @@ def _result(
         _filled(text, initial_indent=f"  {label:<{width}}", subsequent_indent=" " * (width + 2))
         for label, text in labels.items()
     )
+    claimed = {"epsilon_claimed": claim.epsilon, "unit": claim.unit, "delta": claim.delta}
     # Tables have line breaks of their own.
     texts = [title, lines, *(part if "\n" in part else _filled(part) for part in parts if part)]
     return AuditResult(
@@ -166,7 +161,7 @@ def _result(
         # A witness may come from a stranger.
         title=printable(title),
         text=printable("\n\n".join(texts)),
-        document={**document, "witness": None if witness is None else json.loads(witness.to_json())},
+        document={**claimed, **document, "witness": None if witness is None else json.loads(witness.to_json())},
         witness=witness,
     )
 

@@ -53,23 +53,15 @@ class Command(click.Command):
             raise
 
 
-class Group(click.Group):
+class Group(Command, click.Group):
     """A verb that has verbs of its own."""
 
     command_class = Command
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options and the commands."""
-        Command.format_options(self, ctx, formatter)  # type: ignore[arg-type]
+        super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb, or one of its verbs."""
-        try:
-            return super().invoke(ctx)
-        except NearveilError as error:
-            error.args = (with_options(str(error)),)
-            raise
 
 
 class Length(click.ParamType[float]):

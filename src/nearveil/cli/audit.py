@@ -16,7 +16,7 @@ from nearveil.audit.claims import CLAIM_FORMS, Claim, claim_from_json, is_claim_
 from nearveil.audit.external import DEFAULT_TIMEOUT_S, CommandSubject, ModuleSubject, closed_after
 from nearveil.audit.fit import DEFAULT_FITS, audit_fit
 from nearveil.audit.fit_witness import FitWitness
-from nearveil.audit.subjects import Place, Subject, learned_by, own_subject
+from nearveil.audit.subjects import Place, Subject, own_subject
 from nearveil.audit.witness import Witness
 from nearveil.cli._audit_text import AuditResult, check_result, fit_result, release_result
 from nearveil.cli._command import command, option
@@ -35,9 +35,7 @@ from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError, require_package
 from nearveil.io.atomic import check_output, read_text, replacing
 from nearveil.io.synthetic import PEOPLE, SEED
-from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.cells import Cells
-from nearveil.mechanisms.intervals import Intervals
+from nearveil.mechanisms.base import Learned, Mechanism
 from nearveil.mechanisms.registry import mechanism_entry
 from nearveil.region import Region, named_region
 
@@ -200,8 +198,7 @@ class _Found:
 
     result: AuditResult
     subject: Subject | None = None
-    intervals: Intervals | None = None
-    cells: Cells | None = None
+    learned: Learned | None = None
 
     def write(self, path: Path | None, picture: Path | None, *, force: bool) -> None:
         witness, subject = self.result.witness, self.subject
@@ -214,9 +211,7 @@ class _Found:
             from nearveil.report.audit_picture import draw_audit  # noqa: PLC0415
 
             with replacing(picture, force=force) as partial, closed_after(subject):
-                draw_audit(
-                    witness, subject, partial, title=self.result.title, intervals=self.intervals, cells=self.cells
-                )
+                draw_audit(witness, subject, partial, title=self.result.title, learned=self.learned)
             note(f"Picture written to {picture}.")
 
 
@@ -251,9 +246,10 @@ class _Run:
     ) -> _Found:
         """Audit with made-up locations in a box, which is the mechanism's region if it was given."""
         subject: Subject
+        learned: Learned | None
         if self.is_external:
             audited, samples = f"{self.function or self.program} in {box}", self.samples or DEFAULT_EXTERNAL_SAMPLES
-            intervals, cells = self.chosen.intervals, self.chosen.cells
+            learned = self.chosen.learned
             if self.function is not None:
                 subject = ModuleSubject(self.function, box, self.limit_s)
             else:
@@ -262,20 +258,19 @@ class _Run:
             built = self.chosen.build(given, for_made_up_users=True)
             mechanism, samples = fitted_on_made_up_people(built), self.samples or DEFAULT_SAMPLES
             subject, audited = own_subject(mechanism, box), _describe(mechanism, claim, synthetic=built.is_to_be_fitted)
-            intervals, cells = learned_by(mechanism)
+            learned = mechanism.learned
         with closed_after(subject), progress_bar("auditing", samples) as advance:
             report = run_audit(
                 subject,
                 claim,
                 places=places,
-                intervals=intervals,
-                cells=cells,
+                learned=learned,
                 samples=samples,
                 confidence=self.confidence,
                 seed=self.seed,
                 progress=advance,
             )
-        return _Found(result=release_result(report, audited), subject=subject, intervals=intervals, cells=cells)
+        return _Found(result=release_result(report, audited), subject=subject, learned=learned)
 
     def audit_fit(self, box: Region, claim: Claim | str | None) -> _Found:
         started, mechanism, fits = time.monotonic(), self._fit_to_audit(box), self.samples or DEFAULT_FITS
@@ -301,7 +296,7 @@ class _Run:
             seed=self.seed,
             progress=progress_bar,
         )
-        return _Found(result=check_result(check), subject=check.subject, intervals=check.intervals, cells=check.cells)
+        return _Found(result=check_result(check), subject=check.subject, learned=check.learned)
 
     def _fit_to_audit(self, box: Region) -> Mechanism:
         chosen = self.chosen

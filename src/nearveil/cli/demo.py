@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import AttackResult
-from nearveil.audit.subjects import learned_by
 from nearveil.cli._command import command, option
 from nearveil.cli._options import FILE, cores_option
 from nearveil.cli._output import progress_bar, say
@@ -240,7 +239,7 @@ def _write_files(city: City, out: Path) -> None:
             places=service.served,
             protected=service.mechanism is not None,
             misses_m=service.misses_m,
-            intervals=learned_by(service.mechanism)[0],
+            intervals=getattr(service.mechanism, "learned", None),
         )
         for service in city.services
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -41,7 +40,7 @@ def create(file: Path, *, config: Path | None, **schedule_options: str | None) -
 
     The keys are for the epoch and the budget window in the settings of one service (by default 1h and 30d).
     """
-    schedule = _settings(config, **schedule_options).protection().schedule
+    schedule = Settings.load(config, os.environ, schedule_options).schedule
     write_keys(file, new_keys(schedule))
     say(f"keys for {_describe(schedule)} written to {file}")
     say("keep a copy in a safe place: if the keys are lost, people get new noise for the same locations")
@@ -74,7 +73,7 @@ def platform(
         raise UsageError(f"--name goes with --scopes, which says what the key may do: {', '.join(Scope)}, or all")
     allowed = parse_scopes(scopes) if scopes is not None else frozenset()
     try:
-        found = open_store(_settings(config, store=store).store)
+        found = open_store(Settings.load(config, os.environ, {"store": store}).store)
     except StoreInUseError as error:
         raise StoreInUseError(f"{error}; a running service takes POST and DELETE /v1/platform-keys/NAME") from None
     with closing(found) as opened:
@@ -98,11 +97,6 @@ def audit_id_of(file: Path, *, person: str) -> None:
     if not is_person_id(person):
         raise UsageError("a person's id has 1 to 128 letters, digits or any of _ . : @ -, and not only dots")
     say(audit_id(read_keys(file).tokens, person))
-
-
-def _settings(config: Path | None, **options: Any) -> Settings:
-    """Return the settings of the service, from the same sources as the service."""
-    return Settings.load(config, os.environ, options)
 
 
 def _describe(schedule: Schedule) -> str:

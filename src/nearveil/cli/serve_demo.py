@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from nearveil.cli._command import command, option
-from nearveil.cli._options import FILE
+from nearveil.cli._options import DEMO_REGION, FILE
 from nearveil.cli._output import progress_bar, say
 from nearveil.cli.serve import announce
 from nearveil.errors import UsageError
@@ -64,6 +64,7 @@ def serve_demo(*, out: Path, port: int, noise: str | None, hide_among: int | Non
     options = {
         "store": str(out / "nearveil.db"),
         "port": port,
+        "region": DEMO_REGION,
         "noise": noise,
         "epoch": epoch,
         "test_hooks": True,

@@ -218,7 +218,7 @@ class UtilityCell(Cell):
     @property
     def seconds(self) -> float:
         """Asking takes most of it, and the fit, where no other cell has made it yet."""
-        return 0.2 if self.defence.is_fitted else 0.1
+        return 0.1 if self.defence.entry.mechanism.learns is None else 0.2
 
 
 # What one run of a defence is worth to those who ask, and to the best attacker.

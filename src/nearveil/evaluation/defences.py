@@ -110,11 +110,6 @@ class Defence:
         return self.mechanism == "hide-among"
 
     @property
-    def is_fitted(self) -> bool:
-        """Whether intervals or cells are made for it first, which takes time."""
-        return self.is_dprs or self.hides_among
-
-    @property
     def parameter(self) -> str:
         """The parameter that is swept, with its unit."""
         if self.noise_m is not None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.ndimage import gaussian_filter
 from scipy.sparse import csr_matrix
+from scipy.spatial.distance import cdist
 
 from nearveil.attacks.bayes import Candidates, best_guesses
 from nearveil.attacks.channels import DensityChannel
@@ -20,7 +21,6 @@ from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import Mean, Share, share_over_runs
 from nearveil.evaluation.movement import BAD_GPS, HOME, KINDS, MONTH, WORK, GpsError, stay_put
 from nearveil.evaluation.published_history import Ground, History, PublishedJourneys, first_moment, publish_journeys
-from nearveil.kernels import kernel
 from nearveil.nearby.publishing.noise import rate_per_m
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region
@@ -289,17 +289,11 @@ class _Noise:
 
     def likelihood(self, centres_m: FloatArray, points_m: FloatArray) -> FloatArray:
         """Shape (cells, points)."""
-        if self._planar is None:
-            return np.exp(self._logs(centres_m, points_m))
-        found = _planar_likelihood(centres_m, points_m, rate_per_m(self._planar))
         # A point on the region's edge stands for all beyond it.
         clamped = (np.abs(points_m) > np.array(self._region.half_extent_m) - 1.0).any(axis=1)
-        if clamped.any():
-            found[:, clamped] = np.exp(self._logs(centres_m, points_m[clamped]))
-        return found
-
-    def _logs(self, centres_m: FloatArray, points_m: FloatArray) -> FloatArray:
-        return self._channel.at(centres_m)(self._region.publish(self._region.from_metres(points_m)))
+        if self._planar is None or clamped.any():
+            return np.exp(self._channel.at(centres_m)(self._region.publish(self._region.from_metres(points_m))))
+        return np.exp(-rate_per_m(self._planar) * cdist(centres_m, points_m))
 
     def reaches(self, centres_m: FloatArray, points_m: FloatArray) -> BoolArray:
         """Whether each cell may be where any of the points is from."""
@@ -310,16 +304,6 @@ class _Noise:
             away_m2 = (centres_m[:, 0] - x_m) ** 2 + (centres_m[:, 1] - y_m) ** 2
             found |= away_m2 < (self._REACH * self._planar.noise_m) ** 2
         return found
-
-
-@kernel
-def _planar_likelihood(centres: FloatArray, points: FloatArray, rate: float) -> FloatArray:
-    """The density of planar Laplace noise without its factor, for every cell and point."""
-    found = np.empty((len(centres), len(points)))
-    for i in range(len(centres)):
-        for j in range(len(points)):
-            found[i, j] = math.exp(-rate * math.hypot(centres[i, 0] - points[j, 0], centres[i, 1] - points[j, 1]))
-    return found
 
 
 # -- what is found after so many months ------------------------------------------------------------------------

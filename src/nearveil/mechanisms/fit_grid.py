@@ -1,7 +1,7 @@
 """The private grid: one noisy histogram of where users are, over a public grid, and what is made of it.
 
 It is the only look at users that is needed: intervals, by ordinary k-means on what it shows, and made-up users
-(`nearveil.evaluation.planning.made_up`) are post-processing, and free. The paper's k-means asks for 36 noisy answers
+(`nearveil.evaluation.planning.people`) are post-processing, and free. The paper's k-means asks for 36 noisy answers
 per user and drowns in their noise.
 """
 

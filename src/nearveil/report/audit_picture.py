@@ -14,6 +14,7 @@ from nearveil.audit.bounds import clopper_pearson_high, clopper_pearson_low
 from nearveil.audit.events import TELL_TALES
 from nearveil.audit.subjects import Subject
 from nearveil.audit.witness import Witness, shared_confidence
+from nearveil.mechanisms.base import Learned
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.intervals import Intervals, cell_polygons
 from nearveil.region import Region
@@ -45,8 +46,7 @@ def draw_audit(
     path: Path,
     *,
     title: str,
-    intervals: Intervals | None = None,
-    cells: Cells | None = None,
+    learned: Learned | None = None,
 ) -> None:
     """Draw the outputs of both locations of a witness, the boundary, the event and its frequencies; save as PNG.
 
@@ -60,16 +60,14 @@ def draw_audit(
         File to write.
     title : str
         The verdict.
-    intervals : Intervals, optional
-        To show discs and the borders between their cells.
-    cells : Cells, optional
-        To show the outlines of cells, so that the steps between the two places can be counted.
+    learned : Intervals or Cells, optional
+        To show discs and the borders between their cells, or cells, so that steps can be counted.
     """
     # Heavy, and only needed where a picture is drawn.
     from matplotlib import pyplot as plt  # noqa: PLC0415
     from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
 
-    scene = AuditScene(witness, subject, intervals, cells)
+    scene = AuditScene(witness, subject, learned)
     with house_style():
         figure, axes = plt.subplots(
             1, 3, figsize=(15, 6.6), layout=ConstrainedLayoutEngine(rect=_PANELS), width_ratios=(1, 1, 0.62)
@@ -158,17 +156,16 @@ class AuditView:
 class AuditScene:
     """Samples outputs of both locations of a witness, and computes the layout of the picture."""
 
-    def __init__(
-        self, witness: Witness, subject: Subject, intervals: Intervals | None, cells: Cells | None = None
-    ) -> None:
+    def __init__(self, witness: Witness, subject: Subject, learned: Learned | None) -> None:
         self.witness, self._subject = witness, subject
         self._scale = metres_per_output_unit(subject)
         places = [subject.in_outputs(place) for place in (witness.pair.first, witness.pair.second)]
         self._middle = (places[0] + places[1]) / 2
         self.clouds = tuple(self._cloud(side, place) for side, place in enumerate(places))
+        intervals = learned if isinstance(learned, Intervals) else None
         self.discs = None if intervals is None else self._discs(intervals)
         self.borders = np.empty((0, 2, 2)) if intervals is None else self._borders(intervals)
-        self.cells = None if cells is None else self._boxes(cells)
+        self.cells = self._boxes(learned) if isinstance(learned, Cells) else None
 
     @property
     def views(self) -> tuple[AuditView, AuditView]:

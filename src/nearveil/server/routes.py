@@ -84,6 +84,13 @@ def answer(model: BaseModel, status: int = 200) -> Response:
     return Response(model.model_dump_json(), status, media_type="application/json")
 
 
+def _done(found: bool) -> Response:
+    """Say that it is done, to who or what was found."""
+    if not found:
+        raise not_found()
+    return Response(status_code=204)
+
+
 # Locations: report one, take it off the map, ask who is near.
 #
 # Reports and questions are taken by `HotRoutes` before a request comes here. They are routes all the same, so that
@@ -152,9 +159,7 @@ async def report_locations(request: Request, caller: Permitted) -> Response:
 async def withdraw_location(request: Request, service: Here, person: PersonInPath) -> Response:
     """Drop what is published and what waits; what was charged stays charged."""
     async with recorded(request, [person]):
-        if not await service.withdraw(person):
-            raise not_found()
-    return Response(status_code=204)
+        return _done(await service.withdraw(person))
 
 
 @locations_router.post(
@@ -242,9 +247,7 @@ async def export_person(request: Request, service: Here, person: PersonInPath) -
 async def erase_person(request: Request, service: Here, person: PersonInPath) -> Response:
     """Erase locations, reports and tokens' use; the ledger keeps an anonymous total."""
     async with recorded(request, [person]):
-        if not await service.erase(person):
-            raise not_found()
-    return Response(status_code=204)
+        return _done(await service.erase(person))
 
 
 @people_router.put(
@@ -266,9 +269,7 @@ async def set_tags(request: Request, service: Here, person: PersonInPath) -> Res
             there = await service.in_store(service.filters.set_tags, person, body.tags)
         except TooManyTagsError as error:
             raise invalid(f"tags: {error}.") from None
-        if not there:
-            raise not_found()
-    return Response(status_code=204)
+        return _done(there)
 
 
 @people_router.get(
@@ -298,9 +299,7 @@ async def set_blocked(request: Request, service: Here, person: PersonInPath) -> 
     """Let these be all whom a person has blocked: from now on neither finds the other."""
     body = parsed(models.PeopleToBlock, await body_of(request, MOST_BYTES_OF_PEOPLE))
     async with recorded(request, [person]):
-        if not await service.in_store(service.filters.set_blocked, person, body.ids):
-            raise not_found()
-    return Response(status_code=204)
+        return _done(await service.in_store(service.filters.set_blocked, person, body.ids))
 
 
 @people_router.put(
@@ -319,9 +318,7 @@ async def block(request: Request, service: Here, person: PersonInPath, other: Ot
             there = await service.in_store(service.filters.block, person, other)
         except TooManyBlockedError as error:
             raise invalid(f"{str(error)[0].upper()}{str(error)[1:]}.") from None
-        if not there:
-            raise not_found()
-    return Response(status_code=204)
+        return _done(there)
 
 
 @people_router.delete(
@@ -334,9 +331,7 @@ async def block(request: Request, service: Here, person: PersonInPath, other: Ot
 async def unblock(request: Request, service: Here, person: PersonInPath, other: OtherInPath) -> Response:
     """Block somebody no more, whether they were blocked or not. If the other blocks the person, that stays."""
     async with recorded(request, [person]):
-        if not await service.in_store(service.filters.unblock, person, other):
-            raise not_found()
-    return Response(status_code=204)
+        return _done(await service.in_store(service.filters.unblock, person, other))
 
 
 @people_router.post(
@@ -374,9 +369,7 @@ async def revoke_tokens(request: Request, service: Here, person: PersonInPath) -
     The chain of their reports ends, and a location that waits for the epoch boundary is dropped.
     """
     async with recorded(request, [person]):
-        if not await service.revoke_tokens(person):
-            raise not_found()
-    return Response(status_code=204)
+        return _done(await service.revoke_tokens(person))
 
 
 # Platform keys: made, listed and removed while the service runs.

@@ -129,6 +129,7 @@ def _redis_address(value: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_one_line), Takes("text in one line")]
+RegionName = Annotated[str | None, AfterValidator(_one_line), Takes("text in one line", "REGION")]
 Whole = Annotated[int, Strict(), _number_from(int)]
 Number = Annotated[float, Strict(), _number_from(float)]
 YesNo = Annotated[bool, BeforeValidator(word), Takes("true or false")]

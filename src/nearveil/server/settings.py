@@ -39,6 +39,7 @@ from nearveil.server.setting_types import (
     Number,
     People,
     RedisAddress,
+    RegionName,
     Takes,
     Text,
     TileAddress,
@@ -103,8 +104,8 @@ class Settings(BaseSettings):
     workers: Whole = _setting(
         1, "Number of processes that listen on the address; more than one needs PostgreSQL.", least=1, most=64
     )
-    region: Text = _setting(
-        "san-francisco", "Public region: a name, south,west,north,east in degrees, or a GeoJSON file."
+    region: RegionName = _setting(
+        None, "Public region, to be named: a name, south,west,north,east in degrees, or a GeoJSON file."
     )
     noise: Length = _setting(
         f"{DEFAULT_NOISE_M:.0f}m", "Mean distance that the noise adds, such as 500m or 0.5km.", panel="Protection"
@@ -288,22 +289,34 @@ class Settings(BaseSettings):
             raise UsageError("hide_among needs the cells of the region; make a file with 'nearveil fit --hide-among'")
         if self.cells is not None and self.hide_among is None:
             raise UsageError("cells go with hide_among; say among how many people to hide, or leave them out")
-        self.protection()
+        _ = self.schedule
+        if self.region is not None:
+            self.protection()
 
     @property
     def sources(self) -> Mapping[str, str]:
         """Source of each value."""
         return dict.fromkeys(KNOWN_SETTINGS, "default") | self._sources
 
+    @property
+    def schedule(self) -> Schedule:
+        """Epochs and budget windows."""
+        return Schedule(epoch=duration(self.epoch), window=duration(self.window))
+
     def protection(self) -> Protection:
         """Return the protection that is applied to reports."""
+        if self.region is None:
+            raise UsageError(
+                "name the public region with --region, NEARVEIL_REGION or region in the settings file: a name such as "
+                "berlin, south,west,north,east in degrees, or a GeoJSON file"
+            )
         return Protection(
             region=parse_region(self.region),
             noise_m=None if self.noise is None else metres(self.noise, "noise"),
             among=self._hidden_among(),
             new_places=self.new_places,
             dwell_epochs=self.dwell,
-            schedule=Schedule(epoch=duration(self.epoch), window=duration(self.window)),
+            schedule=self.schedule,
         )
 
     def _hidden_among(self) -> HideAmong | None:
@@ -311,25 +324,29 @@ class Settings(BaseSettings):
             self._among = HideAmong(self.hide_among, cells=read_cells_file(self.cells))
         return self._among
 
-    def secret_keys(self) -> SecretKeys:
-        """Return the service's keys: from NEARVEIL_KEYS, the named file, or one that is created beside the SQLite file.
-
-        Keys for another epoch or window are refused.
-        """
-        schedule = self.protection().schedule
+    def kept_keys(self) -> SecretKeys | None:
+        """Return the keys in NEARVEIL_KEYS, the named file, or the one beside the SQLite file; None if that is none."""
         if self.keys_text is not None:
-            keys = keys_from_json(self.keys_text)
-            keys.check_schedule(schedule)
-            return keys
+            return keys_from_json(self.keys_text)
         if self.keys is not None:
-            return read_keys(self.keys, schedule)
-        if is_postgres(self.store):
-            raise UsageError(_SHARED_KEYS)
-        beside = Path(self.store).parent / "keys.json"
-        if not beside.exists():
-            _make_folder(beside.parent)
-            write_keys(beside, new_keys(schedule))
-        return read_keys(beside, schedule)
+            return read_keys(self.keys)
+        return None if is_postgres(self.store) or not self._beside.exists() else read_keys(self._beside)
+
+    def secret_keys(self) -> SecretKeys:
+        """Return the service's keys, which are created beside the SQLite file; refuse those for another schedule."""
+        keys = self.kept_keys()
+        if keys is None:
+            if is_postgres(self.store):
+                raise UsageError(_SHARED_KEYS)
+            _make_folder(self._beside.parent)
+            write_keys(self._beside, new_keys(self.schedule))
+            keys = read_keys(self._beside)
+        keys.check_schedule(self.schedule)
+        return keys
+
+    @property
+    def _beside(self) -> Path:
+        return Path(self.store).parent / "keys.json"
 
     def show(self) -> str:
         """Return all settings as TOML, each with its source; passwords and keys are masked."""

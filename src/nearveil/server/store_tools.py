@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearveil.errors import UsageError
-from nearveil.nearby.publishing.intervals_in_use import IntervalsInUse
-from nearveil.nearby.publishing.keys import SecretKeys, keys_from_json, read_keys
+from nearveil.nearby.publishing.intervals_in_use import set_intervals_back
 from nearveil.nearby.publishing.protection import Schedule
 from nearveil.nearby.publishing.publisher import OFFSET_SETTING, current_epoch
 from nearveil.nearby.publishing.store_identity import refuse_other_store
@@ -17,8 +16,6 @@ from nearveil.nearby.stores import is_postgres, open_store
 from nearveil.nearby.stores.backup import back_up, restore
 from nearveil.nearby.stores.base import Ahead, Store
 from nearveil.nearby.stores.published import PublishedReader, StoreState, reading_published
-from nearveil.region import parse_region
-from nearveil.server.setting_types import duration
 from nearveil.server.settings import Settings
 
 
@@ -84,7 +81,7 @@ def _repair(store: Store, settings: Settings, schedule: Schedule, dry_run: bool,
             "service is (--epoch, or --config)"
         )
     if not dry_run:
-        IntervalsInUse(store, parse_region(settings.region)).set_back(epoch)
+        set_intervals_back(store, epoch)
         store.set_back(epoch, window=window)
     return ClockRepair(
         ahead=ahead,
@@ -138,12 +135,12 @@ def _wholeness(state: StoreState) -> tuple[bool, str]:
 
 
 def _fit(reader: PublishedReader, settings: Settings) -> tuple[bool, str]:
-    keys, protection = _keys(settings), settings.protection()
+    keys = settings.kept_keys()
     if keys is None:
         return False, "its keys were not checked, because no key file was found: name it with --keys"
     try:
-        keys.check_schedule(protection.schedule)
-        refuse_other_store(reader, protection, keys)
+        keys.check_schedule(settings.schedule)
+        refuse_other_store(reader, settings.protection(), keys)
     except UsageError as error:
         return False, str(error)
     return True, "keys and settings are those that it was made with"
@@ -191,20 +188,10 @@ def _refuse_missing(settings: Settings) -> None:
 
 def _schedule(settings: Settings) -> Schedule:
     """Return the schedule of a service: that of its key file, unless the settings say otherwise."""
-    chosen = Schedule(epoch=duration(settings.epoch), window=duration(settings.window))
-    keys = _keys(settings)
+    chosen, keys = settings.schedule, settings.kept_keys()
     if keys is None:
         return chosen
     if {settings.sources["epoch"], settings.sources["window"]} == {"default"}:
         return keys.schedule
     keys.check_schedule(chosen)
     return chosen
-
-
-def _keys(settings: Settings) -> SecretKeys | None:
-    if settings.keys_text is not None:
-        return keys_from_json(settings.keys_text)
-    if settings.keys is not None:
-        return read_keys(settings.keys)
-    beside = Path(settings.store).parent / "keys.json"
-    return read_keys(beside) if not is_postgres(settings.store) and beside.exists() else None

@@ -21,9 +21,7 @@ from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.publishing.publisher import Publisher
 from nearveil.nearby.stores.base import PublishedBatch
 from nearveil.nearby.stores.sqlite import SqliteStore
-from nearveil.region import named_region
-
-_CITY_PEOPLE = 2000
+from nearveil.region import Region
 
 
 def compile_kernels(protection: Protection, remap: Remap) -> None:
@@ -49,8 +47,8 @@ def compile_kernels(protection: Protection, remap: Remap) -> None:
 
 def compile_all() -> None:
     """Compile for all kinds of protection, with and without intervals."""
-    region = named_region("san-francisco")
-    cells = cells_from_points(synthetic_city(_CITY_PEOPLE, region, rng=1), region)
+    region = Region(-0.2, 9.8, 0.2, 10.2)
+    cells = cells_from_points(synthetic_city(2000, region, rng=1), region)
     discs = Intervals(
         region=region,
         centres=np.array([[0.0, 0.0], [0.3, 0.4]]),
@@ -63,13 +61,9 @@ def compile_all() -> None:
     intervals = IntervalsInUse(store, region)
     without = intervals.remap(0)
     intervals.put(discs, epoch=0, from_epoch=0)
-    protections = (
-        Protection(region=region),
-        Protection(region=region, among=HideAmong(50, cells=cells)),
-    )
-    for protection in protections:
+    for among in (None, HideAmong(50, cells=cells)):
         for remap in (without, intervals.remap(1)):
-            compile_kernels(protection, remap)
+            compile_kernels(Protection(region=region, among=among), remap)
     store.close()
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.nearby.publishing.keys import TAG_BYTES, keyed_bytes, place_tags, place_uniforms
+from nearveil.nearby.publishing.keys import TAG_BYTES, keyed_bytes, place_tags, place_uniforms, place_words
 from nearveil.nearby.publishing.noise import displaced, rate_per_m
 from nearveil.randomness import exponential_from_uniforms
 from nearveil.types import FloatArray
@@ -37,7 +37,7 @@ def tag_of(key: bytes, person: str, cell: tuple[int, int], grid_side_m: float) -
 
 
 def uniforms_of(key: bytes, person: str, cell: tuple[int, int], grid_side_m: float) -> FloatArray:
-    return place_uniforms(key, [(person, cell)], grid_side_m)
+    return place_uniforms(place_words(key, [(person, cell)], grid_side_m, count=6))
 
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(PLACES, 2)))
@@ -58,8 +58,8 @@ def test_a_tag_repeats_and_does_not_show_the_noise() -> None:
 
 def _lengths(count: int) -> FloatArray:
     noise = PlanarLaplace(noise_m=500.0, region="san-francisco")
-    uniforms = place_uniforms(KEY, [(f"person-{i}", (i % 7, -i)) for i in range(count)], 125.0)
-    return displaced(np.zeros((count, 2)), exponential_from_uniforms(uniforms), rate_per_m(noise))
+    words = place_words(KEY, [(f"person-{i}", (i % 7, -i)) for i in range(count)], 125.0, count=6)
+    return displaced(np.zeros((count, 2)), exponential_from_uniforms(place_uniforms(words)), rate_per_m(noise))
 
 
 @pytest.mark.statistical

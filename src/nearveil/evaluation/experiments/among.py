@@ -15,6 +15,7 @@ from nearveil.attacks.scores import NAMING_TARGETS, TENTHS
 from nearveil.evaluation.attack_experiment import Mean, mean_over_runs, share_over_runs
 from nearveil.evaluation.cells import PUBLIC_SHARE, PUBLISHED_BEFORE_M, FrontierCell, TenthsCell
 from nearveil.evaluation.defences import CellsFrom, Defence
+from nearveil.evaluation.experiments.frontier import point_cells
 from nearveil.evaluation.experiments.scope import SHARE_NOTE, Results, Scope, mean_of, share_of
 from nearveil.evaluation.families import AMONG_LABELS, FIT_EPSILON, among_family
 from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value
@@ -132,19 +133,7 @@ def _by_source() -> list[tuple[str, Defence]]:
 
 
 def _point_cells(scope: Scope, dataset: str, defence: Defence) -> list[FrontierCell]:
-    named = scope.named if scope.quick else _NAMED
-    return [
-        FrontierCell(
-            dataset=dataset,
-            seed=scope.seed,
-            run=run,
-            defence=defence,
-            queries=scope.queries,
-            targets=scope.targets,
-            named=named,
-        )
-        for run in scope.each_run()
-    ]
+    return point_cells(scope, dataset, defence, named=scope.named if scope.quick else _NAMED)
 
 
 _BY_TENTH = (_planar(500.0), replace(among_family("published").members[0], hide_among=_COMPARED))

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -104,17 +105,14 @@ class SamplingCell(Cell):
         points = self.rng(1).uniform(-1, 1, (POINTS, 2))
         code, lam = NOISE_CODES[self.noise], scale.release_scale
         rng = self.rng(2)
-        _, tries = noise_and_resample(
-            points, centre=(0.0, 0.0), radius=self.radius, scale=lam, noise=self.noise, rng=rng
+        resample = partial(
+            noise_and_resample, points, centre=(0.0, 0.0), radius=self.radius, scale=lam, noise=self.noise, rng=rng
         )
+        _, tries = resample()
         return {
             "RSM ms": _best_ms(lambda: _rejection_sampling(code, points / self.radius, lam / self.radius, rng)),
             "Nearveil ms": _best_ms(lambda: self._ours(points, lam, rng)),
-            "noise and resample ms": _best_ms(
-                lambda: noise_and_resample(
-                    points, centre=(0.0, 0.0), radius=self.radius, scale=lam, noise=self.noise, rng=rng
-                )
-            ),
+            "noise and resample ms": _best_ms(resample),
             "RSM tries": _tries(code, points / self.radius, lam / self.radius, rng),
             "noise and resample tries": tries / POINTS,
         }
@@ -167,9 +165,7 @@ def _tries(noise: int, x: FloatArray, scale: float, rng: np.random.Generator) ->
     """How many uniform proposals the paper's sampler needs for a point, on average: one over its acceptance."""
     radius, angle = np.sqrt(rng.random(_PROPOSALS)), 2 * math.pi * rng.random(_PROPOSALS)
     t = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
-    needed = []
-    for x1, x2 in x:
-        needed.append(1 / np.mean([math.exp(log_ratio(noise, x1, x2, t1, t2, scale)) for t1, t2 in t]))
+    needed = [1 / np.mean([math.exp(log_ratio(noise, x1, x2, t1, t2, scale)) for t1, t2 in t]) for x1, x2 in x]
     return float(np.mean(needed))
 
 

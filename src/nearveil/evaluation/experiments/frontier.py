@@ -143,8 +143,10 @@ def _own_table(points: Sequence[FrontierPoint], protocol: str) -> list[Table]:
     return [Table("frontier-own", caption, columns, tuple(rows), protocol)] if own else []
 
 
-def point_cells(scope: Scope, dataset: str, defence: Defence) -> list[FrontierCell]:
+def point_cells(scope: Scope, dataset: str, defence: Defence, *, named: int | None = None) -> list[FrontierCell]:
     """Return the cells of one point, run by run."""
+    if named is None:
+        named = scope.named if scope.quick else named_in_a_run(defence, scope.runs)
     return [
         FrontierCell(
             dataset=dataset,
@@ -153,7 +155,7 @@ def point_cells(scope: Scope, dataset: str, defence: Defence) -> list[FrontierCe
             defence=defence,
             queries=scope.queries,
             targets=scope.targets,
-            named=scope.named if scope.quick else named_in_a_run(defence, scope.runs),
+            named=named,
         )
         for run in scope.each_run()
     ]

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from nearveil.audit.subjects import learned_by
 from nearveil.errors import DataError
 from nearveil.evaluation.cells import fitted
 from nearveil.evaluation.defences import Centres, Defence
@@ -202,9 +201,9 @@ def _intervals(dataset: Dataset, seed: int) -> dict[str, Intervals]:
     found = {}
     for label, method in methods.items():
         defence = Defence(label=label, mechanism="dprs", epsilon=_EPSILON, centres_from=method, region="isotropic")
-        intervals, _ = learned_by(fitted(defence.build(dataset.region, seed), dataset))
-        if intervals is not None:
-            found[label] = intervals
+        learned = fitted(defence.build(dataset.region, seed), dataset).learned
+        if isinstance(learned, Intervals):
+            found[label] = learned
     return found
 
 

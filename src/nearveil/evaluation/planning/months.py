@@ -15,7 +15,6 @@ from nearveil.nearby.publishing.protection import Protection
 from nearveil.types import Progress
 
 MOST_MONTHS = 60
-PLANAR_LAPLACE = "planar-laplace"
 _TARGET_STREAM, _REPORT_STREAM = 11, 12
 
 
@@ -46,7 +45,7 @@ def service_months(
     progress : callable, optional
         Called with 1 when all is done.
     """
-    if not months or not people or not (defence.hides_among or defence.mechanism == PLANAR_LAPLACE):
+    if not months or not people or not (defence.hides_among or defence.mechanism == "planar-laplace"):
         return ()
     among = None
     if defence.hides_among:

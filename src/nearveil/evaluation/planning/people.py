@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,13 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearveil.evaluation.defences import Defence
-from nearveil.evaluation.planning.made_up import synthetic_delta, synthetic_people
 from nearveil.io.columns import person_columns
 from nearveil.io.datasets import Dataset
 from nearveil.io.files import extension_of, read_people
 from nearveil.io.input_file import is_standard
 from nearveil.io.people import People, ReadOptions
+from nearveil.mechanisms.fit_grid import COUNTING_SHARE, noisy_grid
+from nearveil.mechanisms.fit_pic import PlacesInMemory
 from nearveil.privacy.guarantee import SEEDED_NOTE, Basis, Guarantee, Notion, check_epsilon
+from nearveil.randomness import EXPONENTIAL_REACH, Randomness, as_randomness
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -182,3 +185,43 @@ def _warnings(people: People | None, repeated: int) -> tuple[str, ...]:
             )
             break
     return tuple(found)
+
+
+# Made-up users from one noisy histogram, for plans that must not look at true ones.
+
+
+MOST_SYNTHETIC = 1_000_000
+"""However many the noisy head count says."""
+
+
+def synthetic_people(
+    points: object,
+    *,
+    region: Region,
+    epsilon: float,
+    rng: Randomness | np.random.Generator | int | None = None,
+) -> FloatArray:
+    """Draw made-up users who live about where the true ones do: latitude and longitude, shape (n, 2).
+
+    They are uniform within each cell of the grid whose count stands out of the noise. Whatever is done with them
+    afterwards costs the true users nothing more than ``epsilon``, for one of them more or less; another location of one
+    of them counts twice. There are as many as the noisy head count.
+    """
+    users = region.check(points)
+    check_epsilon(epsilon)
+    generator = as_randomness(rng).generator
+    grid = noisy_grid(PlacesInMemory(users, region), epsilon, None, generator)
+    # From here on only the noisy answers are looked at.
+    counts = grid.counts_that_stand_out
+    u = generator.random(min(round(grid.population), MOST_SYNTHETIC))
+    drawn = np.bincount(np.searchsorted(np.cumsum(counts)[:-1] / counts.sum(), u, side="right"), minlength=len(counts))
+    return region.clip(region.from_square(grid.uniform_in_cells(drawn, generator)))
+
+
+def synthetic_delta(epsilon: float) -> float:
+    """Return the delta of `synthetic_people`: what the finite range of the noise adds.
+
+    The same sum as for intervals (`Intervals.fit_cost`), over the head count and the histogram.
+    """
+    parts = (COUNTING_SHARE * epsilon, (1 - COUNTING_SHARE) * epsilon)
+    return min(1.0, sum(4 * math.exp(part - EXPONENTIAL_REACH) for part in parts))

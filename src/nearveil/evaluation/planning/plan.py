@@ -512,9 +512,8 @@ def _settle(
     progress: Progress | None,
 ) -> list[Contender]:
     # Those that are fitted take longest, and go first.
-    promising = sorted(
-        most_promising(searches, goal, effort.contenders), key=lambda search: not search.family.members[0].is_fitted
-    )
+    contenders = most_promising(searches, goal, effort.contenders)
+    promising = sorted(contenders, key=lambda search: search.family.members[0].entry.mechanism.learns is None)
     own_seed = stage_seed(seed, _SETTLE_STAGE)
     tasks = [
         SettleTask(dataset, goal, search, own_seed, effort.runs, effort.check, effort.final) for search in promising

@@ -70,8 +70,8 @@ class IntervalsInUse:
         current = self.at(epoch)
         # The current intervals first, then the next ones: a reader in between sees a consistent state.
         if current is not None:
-            self._keep(CURRENT_SETTING, current)
-        self._keep(NEXT_SETTING, Dated(from_epoch, intervals))
+            _keep(self._store, CURRENT_SETTING, current)
+        _keep(self._store, NEXT_SETTING, Dated(from_epoch, intervals))
 
     def put_file(self, intervals: Intervals, *, epoch: int) -> None:
         """Take what an operator names at the start, once: what is put later by a call survives a restart."""
@@ -82,14 +82,6 @@ class IntervalsInUse:
         never_published = self._store.last_epoch() is None
         self.put(intervals, epoch=epoch, from_epoch=0 if never_published else epoch + 1)
         self._store.keep_setting(FILE_SETTING, fingerprint(intervals))
-
-    def set_back(self, epoch: int) -> None:
-        """Let what was to hold from a later epoch on hold from the next one on: a clock was ahead when it was put."""
-        for name, latest in ((CURRENT_SETTING, epoch), (NEXT_SETTING, epoch + 1)):
-            text = self._store.setting(name)
-            dated = None if text is None else _dated(text)
-            if dated is not None and dated.from_epoch > latest:
-                self._keep(name, Dated(latest, dated.intervals))
 
     def check(self, intervals: Intervals) -> None:
         """Refuse intervals of another region."""
@@ -118,9 +110,19 @@ class IntervalsInUse:
         self._read = read
         return list(read.values())
 
-    def _keep(self, name: str, dated: Dated) -> None:
-        document = {"from_epoch": dated.from_epoch, "intervals": dated.intervals.to_document()}
-        self._store.keep_setting(name, json.dumps(document, allow_nan=False))
+
+def set_intervals_back(store: Store, epoch: int) -> None:
+    """Let what was to hold from a later epoch on hold from the next one on: a clock was ahead when it was put."""
+    for name, latest in ((CURRENT_SETTING, epoch), (NEXT_SETTING, epoch + 1)):
+        text = store.setting(name)
+        dated = None if text is None else _dated(text)
+        if dated is not None and dated.from_epoch > latest:
+            _keep(store, name, Dated(latest, dated.intervals))
+
+
+def _keep(store: Store, name: str, dated: Dated) -> None:
+    document = {"from_epoch": dated.from_epoch, "intervals": dated.intervals.to_document()}
+    store.keep_setting(name, json.dumps(document, allow_nan=False))
 
 
 def next_safe_epoch(publisher: Publisher, now_s: float) -> int:

@@ -29,7 +29,6 @@ FORMAT_VERSION = 1
 KEY_BYTES = 32
 TAG_BYTES = 16
 
-_UNIFORMS = 6
 _UNITS_S = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 _NO_KEYS = "these are no Nearveil keys, or damaged ones; restore the file, or make new ones with 'nearveil keys create'"
 
@@ -165,10 +164,9 @@ def place_tags(key: bytes, person: str, cells: Iterable[Cell], grid: float | str
     return tags
 
 
-def place_uniforms(key: bytes, places: Iterable[tuple[str, Cell]], grid: float | str) -> FloatArray:
+def place_uniforms(words: WordArray) -> FloatArray:
     """Return the uniform numbers in [0, 1) that make the noise of people's places: shape (n, 3, 2)."""
     # The upper 53 bits, as NumPy's own generators do.
-    words = place_words(key, places, grid, count=_UNIFORMS)
     return ((words >> np.uint64(11)).astype(np.float64) * 2.0**-53).reshape(-1, 3, 2)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from nearveil.nearby.publishing.keys import place_uniforms, place_words
 from nearveil.nearby.publishing.protection import NEAR_SHARE, Cell, Protection
 from nearveil.nearby.stores.base import STEP_M, Point
 from nearveil.randomness import exponential_from_uniforms
-from nearveil.types import FloatArray, IntArray
+from nearveil.types import FloatArray, IntArray, WordArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,8 @@ class ReportNoise:
         for key in {one.key for one in wanted}:
             rows = [row for row, one in enumerate(wanted) if one.key == key]
             cells = [(wanted[row].person, wanted[row].cell) for row in rows]
-            places_m[rows] = self._law.drawn(places_m[rows], key, cells, self._places.identity)
+            words = place_words(key, cells, self._places.identity, count=self._law.words)
+            places_m[rows] = self._law.drawn(places_m[rows], words)
         return places_m
 
     def _steps(self, places_m: FloatArray) -> IntArray:
@@ -107,12 +109,11 @@ class ReportNoise:
 class _InMetres:
     rate: float
     radius_m: float
+    words: ClassVar[int] = 6
 
-    def drawn(
-        self, places_m: FloatArray, key: bytes, cells: Sequence[tuple[str, Cell]], identity: float | str
-    ) -> FloatArray:
-        """Return a noisy place for each, which belongs to the key, the person and the cell."""
-        return displaced(places_m, exponential_from_uniforms(place_uniforms(key, cells, identity)), self.rate)
+    def drawn(self, places_m: FloatArray, words: WordArray) -> FloatArray:
+        """Return a noisy place for each, by random words of its own."""
+        return displaced(places_m, exponential_from_uniforms(place_uniforms(words)), self.rate)
 
     def replaced(self, point: Point, earlier: Sequence[Point]) -> Point:
         """Return the oldest earlier point that is near, and the point itself if none is."""
@@ -123,13 +124,11 @@ class _InMetres:
 class _InSteps:
     channel: StepChannel
     most_steps: float
+    words: ClassVar[int] = 2
 
-    def drawn(
-        self, places_m: FloatArray, key: bytes, cells: Sequence[tuple[str, Cell]], identity: float | str
-    ) -> FloatArray:
+    def drawn(self, places_m: FloatArray, words: WordArray) -> FloatArray:
         """The same, in a random cell."""
         unit_m = self.channel.cells.region.metres_per_unit
-        words = place_words(key, cells, identity, count=2)
         return self.channel.draw(places_m / unit_m, words) * unit_m
 
     def replaced(self, point: Point, earlier: Sequence[Point]) -> Point:

@@ -271,12 +271,7 @@ class Protection:
 
     def __post_init__(self) -> None:
         check_count(self.dwell_epochs, "dwell_epochs", least=1, most=1000)
-        if (
-            isinstance(self.new_places, bool)
-            or not isinstance(self.new_places, int)
-            or not 1 <= self.new_places <= 10_000
-        ):
-            raise UsageError("the budget of new places per window is a whole number from 1 to 10,000")
+        check_count(self.new_places, "new_places", least=1, most=10_000)
         if self.among is not None:
             self._check_among(self.among)
         else:

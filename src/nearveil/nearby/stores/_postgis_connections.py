@@ -414,7 +414,7 @@ _NOTIFY = "SELECT pg_notify(%s, %s)"
 
 _log = logging.getLogger(__name__)
 
-Handler = Callable[[Any], None]
+Handler = Callable[..., None]
 
 
 class Announcer:
@@ -456,18 +456,14 @@ class Follower:
     sender : str
         The name of this process; it gets no notification of what it did itself.
     handlers : dict
-        What to call for each kind of notification.
-    on_lost : callable
-        Called when notifications may have been missed, after listening has begun again.
+        What to call for each kind of notification, as `Store.follow` takes them; ``on_lost`` when notifications may
+        have been missed, after listening has begun again.
     """
 
-    def __init__(
-        self, database: Database, *, sender: str, handlers: dict[str, Handler], on_lost: Callable[[], None]
-    ) -> None:
+    def __init__(self, database: Database, sender: str, handlers: Mapping[str, Handler]) -> None:
         self._database = database
         self._sender = sender
         self._handlers = handlers
-        self._on_lost = on_lost
         self._stop = threading.Event()
         self._listening = threading.Event()
         self._failure: StoreError | None = None
@@ -500,7 +496,7 @@ class Follower:
             if not self._database.circuit.wait_until_back(_LOOK_S):
                 continue
             try:
-                self._listen(self._on_lost)
+                self._listen(self._handlers["on_lost"])
             except StoreError as error:
                 self._database.circuit.note(error)
 
@@ -529,5 +525,5 @@ class Follower:
 
     def _hear(self, notice: psycopg.Notify) -> None:
         sender, kind, content = json.loads(notice.payload)
-        if sender != self._sender and kind in self._handlers:
-            self._handlers[kind](content)
+        if sender != self._sender and f"on_{kind}" in self._handlers:
+            self._handlers[f"on_{kind}"](content)

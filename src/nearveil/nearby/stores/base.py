@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 import numpy as np
 
@@ -277,24 +277,26 @@ class Writing(Protocol):
         """Forget what waits."""
 
 
+class Handlers(TypedDict, total=False):
+    """What a store calls, if it is given (see `Store.follow`)."""
+
+    on_erased: Callable[[str], None]
+    on_withdrawn: Callable[[str], None]
+    on_epoch: Callable[[int], None]
+    on_lost: Callable[[], None]
+    on_tagged: Callable[[str], None]
+    on_blocked: Callable[[str], None]
+    on_away: Callable[[StoreError], None]
+    on_back: Callable[[float], None]
+
+
 class Store(Protocol):
     """Published and pending locations, the ledger, keys and a few settings."""
 
     def close(self) -> None:
         """Let go of files and connections, and follow nobody any more."""
 
-    def follow(
-        self,
-        *,
-        on_erased: Callable[[str], None],
-        on_withdrawn: Callable[[str], None],
-        on_epoch: Callable[[int], None],
-        on_lost: Callable[[], None],
-        on_tagged: Callable[[str], None] = lambda _: None,
-        on_blocked: Callable[[str], None] = lambda _: None,
-        on_away: Callable[[StoreError], None] = lambda _: None,
-        on_back: Callable[[float], None] = lambda _: None,
-    ) -> None:
+    def follow(self, **handlers: Unpack[Handlers]) -> None:
         """Call the handlers, in a thread of the store, for what other processes on it do, not for what this one does.
 
         Follow before anything is loaded, so that nothing falls in between. ``on_tagged`` and ``on_blocked`` name who

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from nearveil.nearby.stores.base import (
     Ahead,
     Computing,
     ErasedMark,
+    Handlers,
     Held,
     NoisyLocation,
     PlatformKey,
@@ -462,28 +463,12 @@ class PostgisStore(PostgisPeople, PostgisSettings):
         self._followers.clear()
         self._database.close()
 
-    def follow(
-        self,
-        *,
-        on_erased: Callable[[str], None],
-        on_withdrawn: Callable[[str], None],
-        on_epoch: Callable[[int], None],
-        on_lost: Callable[[], None],
-        on_tagged: Callable[[str], None] = lambda _: None,
-        on_blocked: Callable[[str], None] = lambda _: None,
-        on_away: Callable[[StoreError], None] = lambda _: None,
-        on_back: Callable[[float], None] = lambda _: None,
-    ) -> None:
+    def follow(self, **handlers: Unpack[Handlers]) -> None:
         """Call the handlers for what other processes do; returns when nothing can be missed any more."""
-        self._database.circuit.on_away, self._database.circuit.on_back = on_away, on_back
-        handlers: dict[str, Callable[[Any], None]] = {
-            "erased": on_erased,
-            "withdrawn": on_withdrawn,
-            "epoch": on_epoch,
-            "tagged": on_tagged,
-            "blocked": on_blocked,
-        }
-        follower = Follower(self._database, sender=self._announcer.sender, handlers=handlers, on_lost=on_lost)
+        circuit = self._database.circuit
+        circuit.on_away = handlers.get("on_away", circuit.on_away)
+        circuit.on_back = handlers.get("on_back", circuit.on_back)
+        follower = Follower(self._database, self._announcer.sender, dict[str, Any](handlers))
         follower.start()
         self._followers.append(follower)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from nearveil.nearby.stores.base import (
     Ahead,
     Computing,
     ErasedMark,
+    Handlers,
     Held,
     NoisyLocation,
     PlatformKey,
@@ -512,18 +513,7 @@ class SqliteStore(SqlitePeople, SqliteTags, SqliteSettings):
             self._housekeeper = None
         self._connections.close()
 
-    def follow(
-        self,
-        *,
-        on_erased: Callable[[str], None],
-        on_withdrawn: Callable[[str], None],
-        on_epoch: Callable[[int], None],
-        on_lost: Callable[[], None],
-        on_tagged: Callable[[str], None] = lambda _: None,
-        on_blocked: Callable[[str], None] = lambda _: None,
-        on_away: Callable[[StoreError], None] = lambda _: None,
-        on_back: Callable[[float], None] = lambda _: None,
-    ) -> None:
+    def follow(self, **handlers: Unpack[Handlers]) -> None:
         """Nothing to follow: no other process can be on the file. But a service should not wait for tidying."""
         if self._housekeeper is None and not self._connections.in_memory:
             self._housekeeper = Housekeeper(self._connections)
