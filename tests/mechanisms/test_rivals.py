@@ -73,19 +73,7 @@ def test_square_side_makes_the_average_error_least(epsilon: float, width: float,
     if side < min(width, height):
         for other in (0.97 * side, 1.03 * side):
             assert average_squared_error(other, epsilon, width, height) > best
-
-
-def test_square_sides_of_the_design() -> None:
-    assert [round(square_side(epsilon, 1, 1), 3) for epsilon in (0.5, 1, 2, 4, 6)] == [
-        0.681,
-        0.636,
-        0.543,
-        0.372,
-        0.241,
-    ]
-    for epsilon in (0.5, 1, 2, 4, 6):
-        worst_case = square_side(epsilon, 1, 1, "worst-case")
-        assert worst_case == pytest.approx((1 + math.exp(epsilon / 2)) ** -0.5)
+    assert square_side(epsilon, 1, 1, "worst-case") == pytest.approx((1 + math.exp(epsilon / 2)) ** -0.5)
 
 
 def test_square_loses_exactly_epsilon_and_stays_in_the_region(rng: np.random.Generator) -> None:
@@ -95,9 +83,3 @@ def test_square_loses_exactly_epsilon_and_stays_in_the_region(rng: np.random.Gen
     logs = mechanism.log_density(x, t)
     assert np.isfinite(logs).all()
     assert np.ptp(logs, axis=0).max() == pytest.approx(1.5)
-
-
-def test_rounding_is_owned_up_to() -> None:
-    """With a large epsilon one 53-bit number cannot reach the unlikely answers: delta says so."""
-    assert Square(epsilon=1.0, region="san-francisco").guarantee.delta < 1e-14
-    assert Square(epsilon=46.0, region="san-francisco").guarantee.delta == 1.0

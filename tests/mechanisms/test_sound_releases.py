@@ -1,15 +1,12 @@
 """Releases `interval` and `metric`: their laws, their promises, and what the card says of both."""
 
-import math
-
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.spatial import cKDTree
 
 from nearveil import DPRS, PlanarLaplace, Region
 from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE, log_density
-from nearveil.mechanisms._disc_loss import _log_mass_bounds, calibrated_disc_loss, laplace_disc_loss
+from nearveil.mechanisms._disc_loss import calibrated_disc_loss
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals, without_small_intervals
 from nearveil.privacy.accounting import Noise
@@ -55,36 +52,6 @@ def test_gaussian_loss_is_exactly_epsilon(epsilon: float) -> None:
     tried = largest_loss_by_trying(GAUSSIAN, calibrated_disc_loss(epsilon, "gaussian").scale)
     assert tried == pytest.approx(epsilon, rel=1e-9)
     assert tried <= epsilon * (1 + 1e-12)
-
-
-@pytest.mark.parametrize("scale", [0.06, 0.4, 2.83, 40.0])
-@pytest.mark.parametrize("angle", [0.0, 0.3, 0.7, 1.2])
-def test_bounds_on_the_mass_hold_the_integral(scale: float, angle: float) -> None:
-    """Against an integral over the disc by another route, up to the constant ln(scale) that the law leaves out."""
-    theta = angle + math.pi / 4
-    x = np.array([math.cos(theta), math.sin(theta)])
-
-    def over_chord(u: float) -> float:
-        half = math.sqrt(max(1 - u * u, 0.0))
-        inner = quad(lambda v: math.exp(-abs(v - x[1]) / scale), -half, half, points=_inside(x[1], half), limit=200)[0]
-        return float(inner * math.exp(-abs(u - x[0]) / scale))
-
-    mass = quad(over_chord, -1, 1, points=[x[0], -x[0]], limit=400, epsabs=0, epsrel=1e-8)[0]
-    low, high = _log_mass_bounds(np.array([angle]), scale)
-    exact = math.log(mass / scale)
-    assert low[0] - 1e-7 <= exact <= high[0] + 1e-7
-    assert high[0] - low[0] < 1e-3
-
-
-def _inside(place: float, half: float) -> list[float] | None:
-    return [place] if abs(place) < half else None
-
-
-def test_a_coarser_mesh_gives_a_larger_bound() -> None:
-    """The Lipschitz term is there: without it, a coarse mesh would give the smaller number."""
-    fine, coarse = laplace_disc_loss(2.0, 1000), laplace_disc_loss(2.0, 25)
-    assert coarse > fine > 2 * math.sqrt(2) / 2.0
-    assert coarse - 2 * math.sqrt(2) / 2.0 == pytest.approx(2 * math.pi / 2 / 50 / 2.0, rel=0.05)
 
 
 # -- interval ----------------------------------------------------------------------------------------------------
@@ -176,11 +143,6 @@ def test_card_adds_what_fitting_costs_those_fitted_on(city: FloatArray, method: 
         pytest.approx(together.epsilon - 1),
     )
     assert "+ 1" in str(metric)
-
-
-def test_public_intervals_add_nothing(few: Intervals) -> None:
-    assert len(DPRS(release="interval", intervals=few).guarantee.also) == 1
-    assert DPRS(release="interval", intervals=few).guarantee.also[0].epsilon == 0
 
 
 def test_fit_costs_as_much_as_the_release_unless_told_otherwise(city: FloatArray) -> None:

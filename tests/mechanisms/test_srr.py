@@ -85,11 +85,8 @@ def test_draws_follow_the_density(cells: list[tuple[int, int]] | None, factor: f
 
 
 def test_what_is_said_of_it() -> None:
-    """With a large epsilon one 53-bit number cannot reach the unlikely answers: delta says so."""
     listed = SRR(epsilon=1.0, levels=3, cells=LAND, region=CITY).guarantee
     assert (listed.basis, listed.certificate and listed.certificate.method) == (Basis.CERTIFICATE, Method.EXHAUSTIVE)
-    assert SRR(epsilon=1.0, region=CITY).guarantee.delta < 1e-14
-    assert SRR(epsilon=46.0, region=CITY).guarantee.delta == 1.0
 
 
 @pytest.mark.parametrize("cells", [[], [(0, 0)], [(0, 0), (9, 0)], [(-1, 0), (0, 0)]])
