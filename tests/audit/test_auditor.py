@@ -384,10 +384,9 @@ def test_the_same_seed_gives_the_same_audit_and_no_seed_a_fresh_one() -> None:
 
 def test_samples_are_counted_and_not_exceeded() -> None:
     ticks: list[int] = []
-    claim = own_claim(Square(region="san-francisco").guarantee)
-    report = audit(
-        MechanismSubject(Square(region="san-francisco")), claim, [APART], samples=50_001, seed=1, progress=ticks.append
-    )
+    square = Square(region="san-francisco")
+    claim, subject = own_claim(square.guarantee), MechanismSubject(square)
+    report = audit(subject, claim, [APART], samples=50_001, seed=1, progress=ticks.append)
     assert 49_000 < report.samples <= 50_001
     assert sum(ticks) == report.samples
     assert report.witness is not None

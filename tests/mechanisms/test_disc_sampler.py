@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE, log_density
 from nearveil.mechanisms._disc_sampler import sample_disc
-from nearveil.randomness import NumberedRows, new_stream_key, numbered_rows
+from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
 
 LEVEL = 1e-6
@@ -130,22 +130,3 @@ def test_draws_follow_the_exact_density(noise: int, place: str, scale: float) ->
     assert p_value(counted, noise, at, scale) > LEVEL
     for factor in (0.7, 1.3):
         assert p_value(counted, noise, at, factor * scale) < LEVEL
-
-
-# Rows that draw for themselves, whatever their company.
-
-
-def users(count: int) -> FloatArray:
-    """Users in and around the disc."""
-    rng = np.random.default_rng(3)
-    angle, length = rng.uniform(0, 2 * np.pi, count), np.sqrt(rng.uniform(0, 9, count))
-    return length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
-
-
-@pytest.mark.parametrize("noise", [LAPLACE, GAUSSIAN])
-def test_everybody_lands_on_the_disc_alone_as_in_a_batch(noise: int) -> None:
-    x, key, scale = users(5_000), new_stream_key(), np.resize([0.03, 0.1, 0.5, 4.0], 5_000)
-    drawn = sample_disc(noise, x, scale, NumberedRows(key, 5, len(x)))
-    assert (np.hypot(*drawn.T) <= 1 + 1e-12).all()
-    for i in range(40):
-        assert (sample_disc(noise, x[i : i + 1], scale[i : i + 1], NumberedRows(key, 5 + i, 1))[0] == drawn[i]).all()

@@ -218,12 +218,6 @@ def test_the_guarantee(mechanism: HideAmong) -> None:
     assert "half of all users have fewer than about 100 others nearer" in "".join(guarantee.notes)
 
 
-def test_the_region_is_that_of_the_cells_or_required(cells: Cells) -> None:
-    assert HideAmong(200, cells=cells).resolved_region == cells.region
-    with pytest.raises(UsageError, match="HideAmong needs a region: region='berlin'"):
-        HideAmong(200)
-
-
 def test_those_the_cells_were_made_from_pay_for_them(city: FloatArray, san_francisco: Region) -> None:
     cells = build_private_cells(city, san_francisco, epsilon=0.5, rng=1)
     guarantee = HideAmong(100, cells=cells).guarantee

@@ -19,15 +19,12 @@ def intervals(san_francisco: Region, city: FloatArray) -> Intervals:
     return build_pic_intervals(city, region=san_francisco, scale=34.5, centres=100, rng=1)
 
 
-def test_one_json_file_there_and_back(intervals: Intervals) -> None:
+def test_one_json_file_there_and_back_says_what_it_is_and_what_it_cost(intervals: Intervals) -> None:
     back = intervals_from_json(intervals.to_json())
     assert (back.centres == intervals.centres).all()
     assert (back.radii == intervals.radii).all()
     for name in ("region", "method", "answers", "gamma", "seeded", "unit"):
         assert getattr(back, name) == getattr(intervals, name)
-
-
-def test_the_file_says_what_it_is_and_what_it_cost(intervals: Intervals) -> None:
     document = json.loads(intervals.to_json())
     assert (document["format"], document["version"]) == ("nearveil-intervals", 1)
     assert document["budget"]["laplace_answers"] == [{"count": 36, "scale": 34.5}]

@@ -90,8 +90,6 @@ def test_what_is_said_of_it() -> None:
 
 
 @pytest.mark.parametrize("cells", [[], [(0, 0)], [(0, 0), (9, 0)], [(-1, 0), (0, 0)]])
-def test_impossible_cells_and_no_region_are_refused(cells: list[tuple[int, int]]) -> None:
+def test_impossible_cells_are_refused(cells: list[tuple[int, int]]) -> None:
     with pytest.raises(UsageError, match="cells"):
         SRR(levels=3, cells=cells, region=CITY)
-    with pytest.raises(UsageError, match="SRR needs a region: region='berlin'"):
-        SRR(levels=3)
