@@ -185,7 +185,7 @@ def test_choosing_by_64_bits_adds_no_more_than_is_counted() -> None:
     share = math.expm1(channel._draw_error) / (2 + math.expm1(channel._draw_error))
     worst, logs = 0.0, np.empty((len(channel.cells),) * 2)
     for source in range(len(channel.cells)):
-        total, ends, expected = int(channel.sums[source]), [], []
+        total, ends, expected = int(channel.sums[source]), list[int](), list[int]()
         for cell, ranges in enumerate(drawn_ranges(channel, source)):
             of_cell = [(first_word(start, total), first_word(end, total)) for start, end in ranges]
             words = sum(end - start for start, end in of_cell)

@@ -39,10 +39,10 @@ def test_loss_within_an_interval_by_hand() -> None:
 
 
 def test_epsilons_and_deltas_of_the_rivals() -> None:
-    srr, square, axis = (kind(epsilon=1.7, region="san-francisco") for kind in (SRR, Square, AxisLaplace))
-    groups, unreached = len(srr.channel.weights), 2.0**-53 * (1 + math.exp(1.7))
-    deltas = (groups * unreached, 2 * unreached, 2 * math.exp(1.7 - EXPONENTIAL_REACH))
-    for mechanism, delta in zip((srr, square, axis), deltas, strict=True):
+    unreached, groups = 2.0**-53 * (1 + math.exp(1.7)), len(SRR(epsilon=1.7, region="san-francisco").channel.weights)
+    deltas = {SRR: groups * unreached, Square: 2 * unreached, AxisLaplace: 2 * math.exp(1.7 - EXPONENTIAL_REACH)}
+    for kind, delta in deltas.items():
+        mechanism = kind(epsilon=1.7, region="san-francisco")
         assert mechanism.guarantee.epsilon == 1.7
         assert mechanism.guarantee.delta == pytest.approx(delta, rel=1e-9, abs=0)
     # With a large epsilon one 53-bit number cannot reach the unlikely answers: delta says so.

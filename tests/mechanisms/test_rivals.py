@@ -9,7 +9,7 @@ from scipy.stats import kstest
 
 from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.square import Square, square_side
-from nearveil.randomness import EXPONENTIAL_REACH, standard_exponential
+from nearveil.randomness import EXPONENTIAL_REACH, numbered_rows, standard_exponential
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -29,6 +29,22 @@ def test_exponential_has_a_tail_beyond_one_uniform() -> None:
     assert tail.max() < EXPONENTIAL_REACH
     plain = standard_exponential(np.random.default_rng(1), 50_000, 2).ravel()
     assert kstest(plain, "expon").pvalue > 1e-6
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("kind", [AxisLaplace, Square])
+@pytest.mark.parametrize(("factor", "holds"), [(1.0, True), (0.7, False), (1.3, False)])
+def test_draws_follow_the_density(kind: type[AxisLaplace | Square], factor: float, holds: bool) -> None:
+    """Of 100,000 draws each coordinate by Kolmogorov and Smirnov, with a false-alarm rate of 1e-6."""
+    mechanism = kind(epsilon=4.0, region="san-francisco")
+    half = np.array(mechanism.resolved_region.half_extent_square) * (1 if kind is Square else 20)
+    x, steps = np.array([0.3, -0.4]), (np.arange(1000) + 0.5) / 500 - 1
+    drawn = mechanism.rescaled(factor).draw(np.tile(x, (100_000, 1)), numbered_rows(100_000, 4))
+    density = np.exp(mechanism.log_density(x, np.stack(np.meshgrid(*np.outer(half, steps)), axis=-1)))
+    for axis in (0, 1):
+        share = np.cumsum(density.sum(axis=axis)) / density.sum()
+        law = lambda t, axis=axis, share=share: np.interp(t, half[axis] * (steps + 0.001), share)  # noqa: E731
+        assert (kstest(drawn[:, axis], law).pvalue > 1e-6) == holds
 
 
 # -- per-axis Laplace ----------------------------------------------------------------------------------------------
