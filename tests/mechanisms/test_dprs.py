@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
-from nearveil.errors import DataError, UsageError
+from nearveil.errors import UsageError
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals, cell_polygons
@@ -220,8 +220,3 @@ def test_claim_of_overlapping_discs_is_refuted_differently(city: FloatArray) -> 
 def test_bad_parameters(change: dict[str, object], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         DPRS(region=SF, **change)  # type: ignore[arg-type]
-
-
-def test_people_outside_are_named(few: Intervals) -> None:
-    with pytest.raises(DataError, match="row 2 lies outside"):
-        DPRS(release="interval", intervals=few).perturb([[37.7, -122.4], [38.7, -122.4]])

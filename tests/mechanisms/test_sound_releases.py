@@ -1,12 +1,15 @@
 """Releases `interval` and `metric`: their laws, their promises, and what the card says of both."""
 
+import math
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
 from nearveil import DPRS, PlanarLaplace, Region
-from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE, log_density
-from nearveil.mechanisms._disc_loss import calibrated_disc_loss
+from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE, log_density, log_masses
+from nearveil.mechanisms._disc_loss import _log_mass_bounds, calibrated_disc_loss, laplace_disc_loss
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals, without_small_intervals
 from nearveil.privacy.accounting import Noise
@@ -52,6 +55,17 @@ def test_gaussian_loss_is_exactly_epsilon(epsilon: float) -> None:
     tried = largest_loss_by_trying(GAUSSIAN, calibrated_disc_loss(epsilon, "gaussian").scale)
     assert tried == pytest.approx(epsilon, rel=1e-9)
     assert tried <= epsilon * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.06, 0.4, 2.83, 40.0])
+def test_the_verified_loss_rests_on_bounds_of_the_mass_and_allows_for_its_mesh(scale: float) -> None:
+    """Against the law's own quadrature, up to ln(scale), which the bounds leave out; a coarser mesh costs more."""
+    angles = np.array([0.0, 0.3, 0.7, 1.2])
+    x = np.column_stack([np.cos(angles + np.pi / 4), np.sin(angles + np.pi / 4)])
+    exact, (low, high) = log_masses(LAPLACE, x, np.full(4, scale)) - math.log(scale), _log_mass_bounds(angles, scale)
+    assert ((low <= exact + 1e-9) & (exact - 1e-9 <= high) & (high < low + 1e-3)).all()
+    coarser = laplace_disc_loss(scale, 25) - laplace_disc_loss(scale)
+    assert coarser == pytest.approx(2 * math.pi / 4 * (1 / 25 - 1 / 1000) / scale, rel=0.1)
 
 
 # -- interval ----------------------------------------------------------------------------------------------------
@@ -146,12 +160,10 @@ def test_card_adds_what_fitting_costs_those_fitted_on(city: FloatArray, method: 
 
 
 def test_fit_costs_as_much_as_the_release_unless_told_otherwise(city: FloatArray) -> None:
-    assert DPRS(region=REGION, epsilon=2.0, centres=50).fit(city).intervals_.fit_cost(1e-5)[0] == pytest.approx(2.0)
-    assert DPRS(region=REGION, release="metric", centres=50).fit(city).intervals_.fit_cost(1e-5)[0] == pytest.approx(
-        1.0
-    )
-    assert DPRS(region=REGION, epsilon=2.0, centres=50).fit(city).intervals_.method == "private-grid"
-    assert DPRS(region=REGION, epsilon=2.0, release="paper", centres=50).fit(city).intervals_.method == "pic"
+    kinds: tuple[dict[str, Any], ...] = ({"epsilon": 2.0}, {"release": "metric"}, {"epsilon": 2.0, "release": "paper"})
+    interval, metric, paper = (DPRS(region=REGION, centres=50, **kind).fit(city).intervals_ for kind in kinds)
+    assert (interval.fit_cost(1e-5)[0], metric.fit_cost(1e-5)[0]) == (pytest.approx(2.0), pytest.approx(1.0))
+    assert [fitted.method for fitted in (interval, metric, paper)] == ["private-grid", "private-grid", "pic"]
 
 
 def test_small_intervals_can_be_left_out(city: FloatArray) -> None:
