@@ -86,6 +86,13 @@ class HonestButNarrow(TooNarrow):
         return PlanarLaplace(0.7 * self.noise_m).log_density(x, t)
 
 
+class Heavy(PlanarLaplace):
+    """Its density is off by a factor."""
+
+    def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
+        return super().log_density(x, t) + 0.02
+
+
 class DrawnTwiceAndAveraged(PlanarLaplace):
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         return (super().draw(x, rows) + super().draw(x, other_stream(rows))) / 2
@@ -165,6 +172,7 @@ def test_fewer_steps_than_the_density_says_are_caught(city: FloatArray) -> None:
 @pytest.mark.parametrize(
     ("bad", "check"),
     [
+        (Heavy, conformance.check_density_integrates_to_one),
         (TooNarrow, conformance.check_sampler_matches_density),
         (HonestButNarrow, conformance.check_guarantee_survives_audit),
         (TruthTeller, conformance.check_guarantee_survives_audit),
@@ -195,12 +203,3 @@ def test_bins_of_a_density_on_small_pieces_are_integrated_well(city: FloatArray)
     assert exact.sum() == pytest.approx(1.0)
     assert np.abs(off).max() < 1
     assert (off**2).sum() < 2
-
-
-def test_a_density_that_is_off_by_a_factor_is_caught(city: FloatArray) -> None:
-    class Heavy(PlanarLaplace):
-        def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
-            return super().log_density(x, t) + 0.02
-
-    with pytest.raises(ConformanceError, match=r"integrates to 1\.02"):
-        conformance.check_density_integrates_to_one(MechanismUnderTest(Heavy(), city))

@@ -83,13 +83,6 @@ def test_nothing_private_is_kept_after_fit(city: FloatArray) -> None:
     assert set(vars(unfitted.fit(city))) - before == {"intervals_"}
 
 
-def test_scales_follow_the_papers_accounting() -> None:
-    paper = DPRS(region=SF, epsilon=1.0, release="paper")
-    assert paper.scales.release_scale == pytest.approx(4.94, abs=0.005)
-    assert paper.with_params(noise="gaussian").scales.release_scale == pytest.approx(8.09, abs=0.005)
-    assert paper.with_params(rounds=3).scales.fit_scale < paper.scales.fit_scale
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize(("release", "epsilon"), [("interval", 4.0), ("paper", 40.0)])
