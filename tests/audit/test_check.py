@@ -140,16 +140,15 @@ def test_a_lying_witness_does_not_stand(violated: AuditReport) -> None:
 
 def test_a_fit_and_its_witness(tmp_path: Path) -> None:
     """False alarms: 1e-3 each, and none at this seed."""
-    report = nv.audit_fit(nv.DPRS(region="san-francisco"), fits=1_000, seed=1)
+    dprs = nv.DPRS(region="san-francisco")
+    report = nv.audit_fit(dprs, fits=1_000, seed=1)
     assert (report.verdict, report.view, report.fits) == (Verdict.CONSISTENT, "answers", 1_000)
     assert report.witness.subject["params"]["centres"] == 2
     path = tmp_path / "witness.json"
     path.write_text(report.witness.to_json())
     assert isinstance(read_witness(path), FitWitness)
     assert check_witness(path, samples=400, seed=1).verdict is not Verdict.VIOLATED
-    tight = nv.audit_fit(
-        nv.DPRS(region="san-francisco"), Claim(Notion.CENTRAL, 0.01, 0.0, "too little"), fits=4_000, seed=1
-    )
+    tight = nv.audit_fit(dprs, Claim(Notion.CENTRAL, 0.01, 0.0, "too little"), fits=4_000, seed=1)
     assert tight.verdict is Verdict.VIOLATED
     with pytest.raises(UsageError, match="give all three"):
         nv.audit_fit(lambda points, rng: points)

@@ -426,13 +426,12 @@ def test_private_cells_keep_their_promise_and_show_it_where_they_do_not(monkeypa
 
     Unchanged, they are not accused (false-alarm rate 1e-3).
     """
-    honest = audit_fit(HideAmong(100, fit_epsilon=3.0, region="san-francisco"), fits=1600, seed=4)
+    mechanism = HideAmong(100, fit_epsilon=3.0, region="san-francisco")
+    honest = audit_fit(mechanism, fits=1600, seed=4)
     assert honest.verdict is Verdict.CONSISTENT
     assert "cells" in honest.claim.text
     monkeypatch.setattr(fit_cells, "fixed_point_laplace", less_noise(0.2))
-    found = audit_fit(
-        HideAmong(100, fit_epsilon=3.0, region="san-francisco"), central(3.0), fits=3000, confidence=0.95, seed=4
-    )
+    found = audit_fit(mechanism, central(3.0), fits=3000, confidence=0.95, seed=4)
     assert (found.verdict, found.view) == (Verdict.VIOLATED, "cells")
     check = check_witness(fit_witness_from_json(found.witness.to_json()), samples=1500, confidence=0.95, seed=1)
     assert check.verdict is Verdict.VIOLATED

@@ -7,7 +7,7 @@ import pytest
 
 from nearveil import DPRS, PlanarLaplace, Square
 from nearveil.audit.auditor import audit
-from nearveil.audit.claims import Claim, own_claim, paper_claim
+from nearveil.audit.claims import own_claim, paper_claim
 from nearveil.audit.explore import MOST_EVENTS
 from nearveil.audit.pair_search import audit_pairs, mechanism_pairs
 from nearveil.audit.subjects import MechanismSubject, PublishedSubject
@@ -153,8 +153,3 @@ def test_another_version_is_refused(outside: Witness) -> None:
 def test_a_recheck_needs_samples(outside: Witness) -> None:
     with pytest.raises(UsageError, match="samples"):
         recheck(outside, NARROW, samples=1)
-
-
-def test_a_claim_keeps_its_text(outside: Witness) -> None:
-    assert isinstance(outside.claim, Claim)
-    assert witness_from_json(outside.to_json()).claim == outside.claim

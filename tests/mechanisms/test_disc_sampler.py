@@ -4,8 +4,6 @@ Each is a chi-square test at level 1e-6. With about 70 of them here, a false ala
 runs over the choice of seeds; the seeds are fixed.
 """
 
-from collections import Counter
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +12,8 @@ from scipy.stats import chi2
 
 from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE, log_density
 from nearveil.mechanisms._disc_sampler import sample_disc
-from nearveil.randomness import NumberedRows, RowKeystream, new_stream_key, numbered_rows
-from nearveil.types import FloatArray, IntArray, WordArray
+from nearveil.randomness import numbered_rows
+from nearveil.types import FloatArray
 
 LEVEL = 1e-6
 DRAWS = 100_000
@@ -42,15 +40,19 @@ def draw(noise: int, place: tuple[float, float], scale: float, seed: int) -> Flo
     return sample_disc(noise, np.tile(np.array(place), (draws, 1)), np.full(draws, scale), numbered_rows(draws, seed))
 
 
+def direction_of(place: tuple[float, float]) -> FloatArray:
+    return np.array([1.0, 0.0]) if place == (0.0, 0.0) else np.array(place) / np.hypot(*place)
+
+
 def along_and_across(t: FloatArray, place: tuple[float, float]) -> FloatArray:
     """Depth below the edge on the side of x, and place on the chord from -1 to 1: narrow laws are wide in these."""
-    direction = np.array(place) / max(np.hypot(*place), 1e-300) if place != (0.0, 0.0) else np.array([1.0, 0.0])
+    direction = direction_of(place)
     depth = 1 - t @ direction
     return np.column_stack([depth, (t @ [-direction[1], direction[0]]) / np.sqrt(depth * (2 - depth))])
 
 
 def back(coordinates: FloatArray, place: tuple[float, float]) -> FloatArray:
-    direction = np.array(place) / max(np.hypot(*place), 1e-300) if place != (0.0, 0.0) else np.array([1.0, 0.0])
+    direction = direction_of(place)
     depth = coordinates[..., 0]
     across = coordinates[..., 1] * np.sqrt(depth * (2 - depth))
     return (1 - depth)[..., None] * direction + across[..., None] * np.array([-direction[1], direction[0]])
@@ -128,45 +130,3 @@ def test_draws_follow_the_exact_density(noise: int, place: str, scale: float) ->
     assert p_value(counted, noise, at, scale) > LEVEL
     for factor in (0.7, 1.3):
         assert p_value(counted, noise, at, factor * scale) < LEVEL
-
-
-# Rows that draw for themselves, whatever their company.
-
-
-def users(count: int) -> FloatArray:
-    """Users in and around the disc."""
-    rng = np.random.default_rng(3)
-    angle, length = rng.uniform(0, 2 * np.pi, count), np.sqrt(rng.uniform(0, 9, count))
-    return length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
-
-
-@pytest.mark.parametrize("noise", [LAPLACE, GAUSSIAN])
-def test_everybody_lands_on_the_disc_alone_as_in_a_batch(noise: int) -> None:
-    x, key, scale = users(5_000), new_stream_key(), np.resize([0.03, 0.1, 0.5, 4.0], 5_000)
-    drawn = sample_disc(noise, x, scale, NumberedRows(key, 5, len(x)))
-    assert (np.hypot(*drawn.T) <= 1 + 1e-12).all()
-    for i in range(40):
-        assert (sample_disc(noise, x[i : i + 1], scale[i : i + 1], NumberedRows(key, 5 + i, 1))[0] == drawn[i]).all()
-
-
-@dataclass
-class Watched(RowKeystream):
-    """Rows that note which blocks were asked for."""
-
-    rows: NumberedRows
-    asked: Counter[tuple[int, int]] = field(default_factory=Counter)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def blocks(self, number: int, rows: IntArray | None = None) -> WordArray:
-        self.asked.update((number, row) for row in (range(len(self)) if rows is None else rows.tolist()))
-        return self.rows.blocks(number, rows)
-
-
-@pytest.mark.parametrize("noise", [LAPLACE, GAUSSIAN])
-def test_no_block_is_used_twice(noise: int) -> None:
-    rows = Watched(NumberedRows(new_stream_key(), 0, 500))
-    sample_disc(noise, users(500), np.full(500, 0.1), rows)
-    assert set(rows.asked.values()) == {1}
-    assert len(rows.asked) > 2 * 500

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
-from nearveil.errors import DataError, UsageError
+from nearveil.errors import UsageError
 from nearveil.mechanisms.dprs import DPRS, ReleaseName
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals, cell_polygons
@@ -26,7 +26,7 @@ def few(san_francisco: Region) -> Intervals:
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("release", ["paper", "interval"])
-@pytest.mark.parametrize("gamma", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize("gamma", [0.2, 0.8])
 def test_everybody_lands_in_the_disc_of_their_nearest_centre(
     city: FloatArray, noise: Noise, release: ReleaseName, gamma: float
 ) -> None:
@@ -51,11 +51,6 @@ def test_without_intervals_it_says_what_to_do(city: FloatArray) -> None:
         _ = DPRS(region=SF).guarantee
 
 
-def test_without_a_region_it_says_so() -> None:
-    with pytest.raises(UsageError, match="DPRS needs a region: region='berlin', a box, or a GeoJSON file"):
-        DPRS(epsilon=1.0)
-
-
 @pytest.mark.parametrize(
     ("given", "release"),
     [
@@ -76,28 +71,16 @@ def test_the_release_that_the_parameters_speak_of(given: dict[str, Any], release
     assert DPRS(**dprs.get_params()).chosen_release == release
 
 
-def test_alone_its_noise_is_500_m(few: Intervals) -> None:
+def test_alone_its_noise_is_500_m_and_public_intervals_cost_nothing(few: Intervals) -> None:
     promise = DPRS(intervals=few).guarantee
     assert (promise.notion, promise.epsilon, promise.unit) == (Notion.METRIC, 0.004, "per metre")
+    assert [alone.epsilon for alone in promise.also] == [0]
 
 
 def test_nothing_private_is_kept_after_fit(city: FloatArray) -> None:
     unfitted = DPRS(region=SF, release="interval", centres=50, seed=1)
     before = set(vars(unfitted))
     assert set(vars(unfitted.fit(city))) - before == {"intervals_"}
-
-
-def test_scales_follow_the_papers_accounting() -> None:
-    paper = DPRS(region=SF, epsilon=1.0, release="paper")
-    assert paper.scales.release_scale == pytest.approx(4.94, abs=0.005)
-    assert paper.with_params(noise="gaussian").scales.release_scale == pytest.approx(8.09, abs=0.005)
-    assert paper.with_params(rounds=3).scales.fit_scale < paper.scales.fit_scale
-
-
-def test_progress_counts_rounds(city: FloatArray) -> None:
-    rounds: list[int] = []
-    DPRS(region=SF, release="paper", centres=50, seed=1).fit(city, progress=rounds.append)
-    assert rounds == [1] * 12
 
 
 @pytest.mark.statistical
@@ -166,16 +149,6 @@ def test_densities_for_all_pairs_are_those_of_each_pair(few: Intervals, release:
         assert release == "metric" or np.isinf(found).mean() > 0.9
 
 
-def test_a_density_of_ones_own_is_asked_for_all_pairs(few: Intervals) -> None:
-    class Doubled(DPRS):
-        def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
-            return super().log_density(x, t) + math.log(2)
-
-    x = few.centres[:5]
-    plain, doubled = (kind(epsilon=1.0, intervals=few).density_given(x)(x) for kind in (DPRS, Doubled))
-    assert doubled == pytest.approx(plain + math.log(2))
-
-
 def test_between_intervals_nothing_holds(few: Intervals) -> None:
     """The counterexample: two places a metre apart on either side of a border share no output at all."""
     dprs = DPRS(epsilon=1.0, release="paper", intervals=few)
@@ -219,9 +192,7 @@ def test_claim_of_overlapping_discs_is_refuted_differently(city: FloatArray) -> 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"epsilon": 0}, "epsilon"),
         ({"epsilon": math.nan}, "epsilon"),
-        ({"delta": 0}, "delta"),
         ({"delta": 1}, "delta"),
         ({"noise": "cauchy"}, "noise"),
         ({"release": "magic"}, "release"),
@@ -229,7 +200,6 @@ def test_claim_of_overlapping_discs_is_refuted_differently(city: FloatArray) -> 
         ({"gamma": 1.0}, "gamma"),
         ({"fit_method": "guess"}, "fit_method"),
         ({"population": 10, "fit_method": "pic", "centres": 5}, "population"),
-        ({"population": 0}, "population"),
         ({"release": "interval", "noise_m": 500.0}, "noise_m"),
         ({"epsilon": 1.0, "noise_m": 500.0}, "noise_m goes with the release metric"),
         ({"release": "metric", "epsilon": 1.0}, "noise_m"),
@@ -243,8 +213,3 @@ def test_claim_of_overlapping_discs_is_refuted_differently(city: FloatArray) -> 
 def test_bad_parameters(change: dict[str, object], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         DPRS(region=SF, **change)  # type: ignore[arg-type]
-
-
-def test_people_outside_are_named(few: Intervals) -> None:
-    with pytest.raises(DataError, match="row 2 lies outside"):
-        DPRS(release="interval", intervals=few).perturb([[37.7, -122.4], [38.7, -122.4]])

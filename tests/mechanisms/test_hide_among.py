@@ -170,51 +170,39 @@ def first_word(number: int, total: int) -> int:
     return -(-(number << 64) // total)
 
 
-@pytest.fixture(scope="module")
-def rare_channel() -> StepChannel:
-    """So few cells that all of them can be looked at, and a fall so steep that some are drawn next to never."""
+def test_choosing_by_64_bits_adds_no_more_than_is_counted() -> None:
+    """In whole numbers: how many of the 2^64 words draw each cell, against what the probabilities say.
+
+    Draws change from cell to cell at the words that were counted: at the first and the last of every range. The cells
+    are so few that all can be looked at, and the fall is so steep that some are drawn next to never.
+    """
     region = Region(37.70, -122.46, 37.74, -122.40)
     crowd = np.tile(region.centre, (50, 1))
     cells = cells_from_points(crowd, region, CellPlan(hide_among=20, largest_cell_m=1500, least_cell_m=200))
     assert 10 < len(cells) < 100
     weights = np.where(np.arange(len(cells)) % 2 == 0, np.random.default_rng(1).integers(20_000, 32767, len(cells)), 8)
-    return StepChannel(cells, 30.0, 3, weights)
-
-
-def test_choosing_by_64_bits_adds_no_more_than_is_counted(rare_channel: StepChannel) -> None:
-    """In whole numbers: how many of the 2^64 words draw each cell, against what the probabilities say."""
-    channel = rare_channel
+    channel = StepChannel(cells, 30.0, 3, weights)
     share = math.expm1(channel._draw_error) / (2 + math.expm1(channel._draw_error))
     worst, logs = 0.0, np.empty((len(channel.cells),) * 2)
     for source in range(len(channel.cells)):
-        total = int(channel.sums[source])
+        total, ends, expected = int(channel.sums[source]), list[int](), list[int]()
         for cell, ranges in enumerate(drawn_ranges(channel, source)):
-            words = sum(first_word(end, total) - first_word(start, total) for start, end in ranges)
+            of_cell = [(first_word(start, total), first_word(end, total)) for start, end in ranges]
+            words = sum(end - start for start, end in of_cell)
             exact = Fraction(sum(end - start for start, end in ranges), total)
             worst = max(worst, abs(float(Fraction(words, 2**64) / exact - 1)))
             logs[source, cell] = math.log(words) - 64 * math.log(2)
+            found = [word for start, end in of_cell if start < end for word in (start, end - 1)]
+            ends, expected = ends + found, expected + [cell] * len(found)
+        x, anywhere = np.tile(cells.centres[source], (len(ends), 1)), np.full(len(ends), 1 << 63, dtype=np.uint64)
+        drawn = channel.draw(x, np.column_stack([np.array(ends, dtype=np.uint64), anywhere]))
+        assert cells.find(drawn).tolist() == expected
     # Not more than is counted, and more than a quarter of it: the rarest cells have few words.
     assert share / 4 < worst <= share
     assert share > 1e-4
     first, second, length = graph_of(channel.cells).edges
     losses = np.abs(logs[first] - logs[second]).max(axis=1)
     assert (losses <= channel.edge_bounds * length / STEP).all()
-
-
-def test_draws_change_from_cell_to_cell_at_the_words_that_were_counted(rare_channel: StepChannel) -> None:
-    """At the first and the last word of every range, from every cell."""
-    channel = rare_channel
-    for source in range(len(channel.cells)):
-        total, words, expected = int(channel.sums[source]), [], []
-        for cell, ranges in enumerate(drawn_ranges(channel, source)):
-            for start, end in ranges:
-                if first_word(start, total) < first_word(end, total):
-                    words += [first_word(start, total), first_word(end, total) - 1]
-                    expected += [cell, cell]
-        x = np.tile(channel.cells.centres[source], (len(words), 1))
-        blocks = np.column_stack([np.array(words, dtype=np.uint64), np.full(len(words), 1 << 63, dtype=np.uint64)])
-        drawn = channel.cells.find(channel.draw(x, blocks))
-        assert drawn.tolist() == expected
 
 
 def test_the_guarantee(mechanism: HideAmong) -> None:
@@ -237,12 +225,6 @@ def test_a_crowd_does_not_count_for_those_far_from_it(city: FloatArray, san_fran
         200, cells=cells_from_points(np.vstack([city, crowd]), san_francisco, CellPlan(hide_among=200))
     )
     assert mechanism.channel.people_within(2 / mechanism.guarantee.epsilon) < 300 < 0.3 * len(crowd)
-
-
-def test_the_region_is_that_of_the_cells_or_required(cells: Cells) -> None:
-    assert HideAmong(200, cells=cells).resolved_region == cells.region
-    with pytest.raises(UsageError, match="HideAmong needs a region: region='berlin'"):
-        HideAmong(200)
 
 
 def test_those_the_cells_were_made_from_pay_for_them(city: FloatArray, san_francisco: Region) -> None:

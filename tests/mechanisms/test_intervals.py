@@ -9,7 +9,7 @@ from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fit_grid import build_grid_intervals
 from nearveil.mechanisms.fit_pic import build_pic_intervals
 from nearveil.mechanisms.fitting import build_public_intervals
-from nearveil.mechanisms.intervals import Intervals, cell_polygons, diameter, intervals_from_json
+from nearveil.mechanisms.intervals import Intervals, cell_polygons, intervals_from_json
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -19,15 +19,12 @@ def intervals(san_francisco: Region, city: FloatArray) -> Intervals:
     return build_pic_intervals(city, region=san_francisco, scale=34.5, centres=100, rng=1)
 
 
-def test_one_json_file_there_and_back(intervals: Intervals) -> None:
+def test_one_json_file_there_and_back_says_what_it_is_and_what_it_cost(intervals: Intervals) -> None:
     back = intervals_from_json(intervals.to_json())
     assert (back.centres == intervals.centres).all()
     assert (back.radii == intervals.radii).all()
     for name in ("region", "method", "answers", "gamma", "seeded", "unit"):
         assert getattr(back, name) == getattr(intervals, name)
-
-
-def test_the_file_says_what_it_is_and_what_it_cost(intervals: Intervals) -> None:
     document = json.loads(intervals.to_json())
     assert (document["format"], document["version"]) == ("nearveil-intervals", 1)
     assert document["budget"]["laplace_answers"] == [{"count": 36, "scale": 34.5}]
@@ -52,13 +49,8 @@ def test_later_versions_and_other_files_are_refused(intervals: Intervals) -> Non
     document = json.loads(intervals.to_json())
     with pytest.raises(DataError, match="version 2"):
         intervals_from_json(json.dumps({**document, "version": 2}))
-    for damaged in (
-        "",
-        "[]",
-        "{}",
-        json.dumps({**document, "radii": [1]}),
-        json.dumps({**document, "method": "magic"}),
-    ):
+    damaged_ones = (json.dumps({**document, **change}) for change in ({"radii": [1]}, {"method": "magic"}))
+    for damaged in ("", "[]", "{}", *damaged_ones):
         with pytest.raises(DataError, match="nearveil fit"):
             intervals_from_json(damaged)
 
@@ -87,11 +79,6 @@ def test_cells_tile_the_region(intervals: Intervals, rng: np.random.Generator) -
     points = rng.uniform(-1, 1, (2000, 2)) * half_extent
     _, own = cKDTree(intervals.centres).query(points)
     assert all(polygons[j].buffer(1e-9).covers(Point(point)) for j, point in zip(own, points, strict=True))
-
-
-def test_diameters_by_hand() -> None:
-    triangle = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]])
-    assert (diameter(triangle, "laplace"), diameter(triangle, "gaussian")) == (7.0, 5.0)
 
 
 def test_intervals_say_what_they_cost(san_francisco: Region, city: FloatArray, intervals: Intervals) -> None:

@@ -57,11 +57,6 @@ def test_other_losses_do_not_grow_with_the_distance() -> None:
     assert np.array_equal(SRR(region=REGION).distance(*PLACES), np.ones(40))
 
 
-def test_what_a_mechanism_is_called() -> None:
-    assert PlanarLaplace(region=REGION).describe() == f"planar-laplace in {REGION}"
-    assert DPRS(epsilon=2.0, region=REGION).describe() == f"dprs, release interval in {REGION}"
-
-
 class UniformDisc(Mechanism):
     """Somewhere within twice the mean distance: nobody claims anything for it."""
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import gamma, kstest
+from scipy.stats import kstest
 
 import nearveil as nv
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.planar_laplace import NUMERICAL_DELTA, PlanarLaplace, noise_m_from_epsilon_per_km
-from nearveil.randomness import NumberedRows, RowKeystream, numbered_rows, stream_key
+from nearveil.randomness import NumberedRows, RowKeystream, stream_key
 from nearveil.region import Region
 from nearveil.sphere import EARTH_RADIUS_M, from_plane, great_circle_m, moved, to_plane
 from nearveil.types import FloatArray, IntArray, WordArray
@@ -74,17 +74,6 @@ def test_the_density_integrates_to_one_over_the_sphere(noise_m: float) -> None:
     ends = sorted({min(step * scale, math.pi) for step in (0, 0.1, 0.5, 1, 2, 5, 20)})
     total = sum(quad(ring, low, high, limit=200)[0] for low, high in itertools.pairwise(ends))
     assert total == pytest.approx(1, abs=2e-5)
-
-
-def test_the_mean_displacement_is_the_noise_also_where_the_earth_is_round() -> None:
-    """The share 1 / (1 + 1/a²) of the noise, with a = 2 R / noise: 0.006 % less at 100 km."""
-    a = 2 * EARTH_RADIUS_M / 100_000
-    mean = quad(lambda d: d * math.sin(d) * math.exp(-a * d), 0, 0.6)[0] * (1 + a * a) * EARTH_RADIUS_M
-    assert mean == pytest.approx(100_000, rel=1e-4)
-    place = np.tile([[70.0, 5.0]], (400_000, 1))
-    away_m = great_circle_m(place, PlanarLaplace(100_000).perturb(place, rng=5))
-    # Of 400,000 draws with a standard deviation of 0.71 of the mean, five standard errors are 0.6 %.
-    assert away_m.mean() == pytest.approx(100_000, rel=0.006)
 
 
 class _Scripted(RowKeystream):
@@ -171,8 +160,8 @@ def _bearing_and_distance(start: FloatArray, end: FloatArray, by: float) -> tupl
 def test_our_auditor_finds_nothing_and_refutes_less_than_half(region: str | None, where: Region | None) -> None:
     """Confidence 0.999999: a true claim is called violated once in a million audits."""
     mechanism = PlanarLaplace(500, region)
-    assert nv.audit(mechanism, region=where, samples=200_000, seed=1).verdict.value == "consistent"
-    too_little = nv.audit(mechanism, "metric:2.8/km", region=where, samples=200_000, seed=1)
+    assert nv.audit(mechanism, region=where, samples=50_000, seed=1).verdict.value == "consistent"
+    too_little = nv.audit(mechanism, "metric:2.8/km", region=where, samples=50_000, seed=1)
     assert too_little.verdict.value == "violated"
 
 
@@ -251,7 +240,7 @@ def test_what_needs_a_map_says_that_it_needs_a_region() -> None:
     with pytest.raises(UsageError, match="PlanarLaplace needs a region"):
         _ = PlanarLaplace().resolved_region
     for make in (nv.DPRS, nv.HideAmong, nv.SRR, nv.Square, nv.AxisLaplace):
-        with pytest.raises(UsageError, match=f"{make.__name__} needs a region: region='berlin'"):
+        with pytest.raises(UsageError, match=f"{make.__name__} needs a region: region='berlin', a box, or a GeoJSON"):
             make()
 
 
@@ -270,8 +259,3 @@ def test_planes_and_steps_agree_with_each_other_and_with_the_haversine(rng: np.r
     half = np.sin((other_latitude - latitude) / 2) ** 2
     half += np.cos(latitude) * np.cos(other_latitude) * np.sin(turn / 2) ** 2
     assert great_circle_m(here, there) == pytest.approx(2 * EARTH_RADIUS_M * np.arcsin(np.sqrt(half)), rel=1e-8)
-
-
-def test_in_a_small_region_the_law_is_that_of_the_plane() -> None:
-    drawn = PlanarLaplace(500).draw(np.tile([[52.0, 13.0]], (COUNT, 1)), numbered_rows(COUNT, 1))
-    assert kstest(great_circle_m(np.array([52.0, 13.0]), drawn), gamma(2, scale=250).cdf).pvalue > 1e-6

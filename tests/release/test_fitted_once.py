@@ -15,10 +15,11 @@ from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtoc
 from nearveil.evaluation.cells import fitted
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
-from nearveil.types import FloatArray
 
 REGION = Region(37.5, -122.6, 37.9, -122.2)
+LARGER = Region(37.4, -122.7, 38.0, -122.1)
 OTHERS = np.random.default_rng(2).uniform((37.6, -122.5), (37.8, -122.3), (500, 2))
+DATASET = Dataset(name="city", places=OTHERS, region=REGION, source="made up")
 
 
 @pytest.fixture
@@ -56,14 +57,6 @@ def test_a_fitted_mechanism_publishes_a_file_by_what_it_learned(kind: str, peopl
 
 
 @KINDS
-def test_a_fitted_mechanism_publishes_a_frame_by_what_it_learned(kind: str, table: pa.Table) -> None:
-    mechanism = unfitted(kind).fit(OTHERS)
-    learned = mechanism.learned
-    assert protect_frame(table, mechanism).num_rows == 400
-    assert mechanism.learned is learned
-
-
-@KINDS
 def test_a_file_fits_a_copy_that_is_in_the_result(kind: str, people_csv: Path, tmp_path: Path) -> None:
     mechanism = unfitted(kind)
     results = [protect_file(people_csv, tmp_path / f"{name}.csv", mechanism) for name in "ab"]
@@ -74,50 +67,32 @@ def test_a_file_fits_a_copy_that_is_in_the_result(kind: str, people_csv: Path, t
 
 
 @KINDS
-def test_what_a_frame_would_be_fitted_by_can_always_be_read(kind: str, table: pa.Table) -> None:
+def test_a_frame_is_published_by_what_was_learned_before(kind: str, table: pa.Table) -> None:
+    """So what it is published by can always be read."""
     mechanism = unfitted(kind)
-    for region in (None, REGION, Region(37.4, -122.7, 38.0, -122.1)):
+    for region in (None, REGION, LARGER):
         with pytest.raises(UsageError, match="fit it first"):
             protect_frame(table, mechanism, region=region)
     assert mechanism.learned is None
     fitted_here = mechanism.fit(table)
-    assert protect_frame(table, fitted_here).num_rows == 400
+    learned = fitted_here.learned
+    with pytest.raises(UsageError, match="are of the region"):
+        protect_frame(table, fitted_here, region=LARGER)
+    for region in (None, REGION):
+        assert protect_frame(table, fitted_here, region=region).num_rows == 400
+    assert fitted_here.learned is learned
     assert fitted_here.guarantee.also[1].offset > 0
 
 
 @KINDS
-def test_what_was_learned_in_a_region_is_not_learned_again_in_another(kind: str, table: pa.Table) -> None:
-    mechanism = unfitted(kind).fit(OTHERS)
-    with pytest.raises(UsageError, match="are of the region"):
-        protect_frame(table, mechanism, region=Region(37.4, -122.7, 38.0, -122.1))
-    assert protect_frame(table, mechanism, region=REGION).num_rows == 400
-
-
-@KINDS
-def test_evaluations_use_what_was_learned(kind: str) -> None:
-    mechanism = unfitted(kind, seed=1).fit(OTHERS)
-    learned = mechanism.learned
-    dataset = Dataset(name="city", places=OTHERS[:100], region=REGION, source="made up")
-    assert fitted(mechanism, dataset).learned is learned
-    experiment = AttackExperiment(dataset, AttackProtocol(runs=1), mechanism)
-    assert _same(experiment.published(0).mechanism, mechanism)
-    check_mechanism_only_reads(mechanism, OTHERS[:100])
-    assert mechanism.learned is learned
-
-
-@KINDS
-def test_evaluations_leave_the_callers_mechanism_as_it_is(kind: str) -> None:
+def test_evaluations_use_what_was_learned_or_fit_a_copy(kind: str) -> None:
     mechanism = unfitted(kind, seed=1)
-    dataset = Dataset(name="city", places=OTHERS, region=REGION, source="made up")
-    assert fitted(mechanism, dataset).learned is not None
-    AttackExperiment(dataset, AttackProtocol(runs=1), mechanism).published(0)
+    assert fitted(mechanism, DATASET).learned is not None
+    AttackExperiment(DATASET, AttackProtocol(runs=1), mechanism).published(0)
     assert mechanism.learned is None
-
-
-def _same(one: Mechanism | None, other: Mechanism) -> bool:
-    return one is not None and one.learned is not None and one.learned is other.learned
-
-
-def check_mechanism_only_reads(mechanism: Mechanism, people: FloatArray) -> None:
-    before = mechanism.learned
-    assert mechanism.fitted_on(people).learned is before
+    mechanism = mechanism.fit(OTHERS[:400])
+    learned = mechanism.learned
+    assert fitted(mechanism, DATASET).learned is mechanism.fitted_on(OTHERS).learned is learned
+    published = AttackExperiment(DATASET, AttackProtocol(runs=1), mechanism).published(0)
+    assert published.mechanism is not None
+    assert published.mechanism.learned is mechanism.learned is learned

@@ -271,10 +271,7 @@ REFUSED_AFTER_THE_FIT: list[tuple[str, Callable[[], Mechanism]]] = [
     ("fewer than the 100,000 to hide among", lambda: HideAmong(100_000, region="san-francisco")),
     (f"more than {FEW_CELLS} cells", lambda: HideAmong(**{**WIDE, "hide_among": 2})),
     ("the elastic budget", lambda: HideAmong(**WIDE)),
-    (
-        "leaves fewer than two intervals",
-        lambda: DPRS(epsilon=1, centres=5, least_radius_m=90_000, region="san-francisco"),
-    ),
+    ("fewer than two intervals", lambda: DPRS(epsilon=1, centres=5, least_radius_m=9e4, region="san-francisco")),
 ]
 
 
@@ -314,19 +311,14 @@ def test_what_is_refused_before_noise_is_drawn_costs_nothing(
     same.write_text("id,latitude,longitude\nann,37.71,-122.41\nben,37.71,-122.41\n")
     twice = tmp_path / "twice.csv"
     twice.write_text("id,latitude,longitude\nann,37.71,-122.41\nann,37.72,-122.42\n")
+    mechanism, read = HideAmong(2, region="san-francisco"), ReadOptions(person="id")
     for source, sentence in ((same, "all rows hold the same location"), (twice, "has the same 'id' as row 1")):
         with pytest.raises(DataError, match=sentence):
-            protect_file(
-                source,
-                tmp_path / "out.csv",
-                HideAmong(2, region="san-francisco"),
-                read=ReadOptions(person="id"),
-                ledger=fits_ledger,
-            )
+            protect_file(source, tmp_path / "out.csv", mechanism, read=read, ledger=fits_ledger)
     central = Budget(notion=Notion.CENTRAL, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
     ledger = Ledger(tmp_path / "other ledger", [central])
     with pytest.raises(UsageError, match="no budget for the elastic notion"):
-        protect_file(people_csv, tmp_path / "out.csv", HideAmong(**WIDE), read=ReadOptions(person="id"), ledger=ledger)
+        protect_file(people_csv, tmp_path / "out.csv", HideAmong(**WIDE), read=read, ledger=ledger)
     assert ledger.history("person 3") == fits_ledger.history("ann") == ()
 
 
