@@ -221,9 +221,8 @@ def test_the_guarantee(mechanism: HideAmong) -> None:
 def test_a_crowd_does_not_count_for_those_far_from_it(city: FloatArray, san_francisco: Region) -> None:
     """Three users of ten in one building: the card speaks of the others."""
     crowd = np.tile(san_francisco.centre, (3 * len(city) // 7, 1))
-    mechanism = HideAmong(
-        200, cells=cells_from_points(np.vstack([city, crowd]), san_francisco, CellPlan(hide_among=200))
-    )
+    cells = cells_from_points(np.vstack([city, crowd]), san_francisco, CellPlan(hide_among=200))
+    mechanism = HideAmong(200, cells=cells)
     assert mechanism.channel.people_within(2 / mechanism.guarantee.epsilon) < 300 < 0.3 * len(crowd)
 
 

@@ -281,7 +281,6 @@ def test_a_cell_is_also_found_by_chance() -> None:
         first = veil.blur(user, *BERLIN)
         answer = veil.blur(user, *later, [first], 25)
         found += answer not in (first, veil.blur(user, *later))
-        assert apart_m(answer, first) <= 3 or answer == veil.blur(user, *later)
     assert found > 0
 
 
