@@ -239,7 +239,7 @@ def test_a_second_process_follows(postgis_address: str, tmp_path: Path, clock: C
     [
         ({"region": "atlantis"}, "region"),
         ({"noise_m": -1.0}, "noise"),
-        ({"new_places": 0}, "new places"),
+        ({"new_places": 0}, "new_places"),
         ({"chained_reports": "never"}, "'always' or 'if-sent'"),
     ],
 )
