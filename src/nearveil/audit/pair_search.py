@@ -64,11 +64,14 @@ def place_pairs(
 def mechanism_pairs(mechanism: Mechanism, claim: Claim, region: Region | None = None) -> list[Pair]:
     """Return pairs for one of our mechanisms: its own, by its channel, by what it learned, and by its density."""
     box = audited_region(mechanism) if region is None else region
-    own = [pair for pair in mechanism.pairs() if box.contains(pair[:2]).all()]
-    pairs = [] if mechanism.finite is None else channel_pairs(mechanism.finite, mechanism.guarantee.epsilon)
-    # Of pairs that show the same loss the first is reported; those across a border are the easiest to understand.
-    pairs += audit_pairs(box, claim, mechanism.learned)
-    pairs += [Pair(as_place(box, first), as_place(box, second), kind) for first, second, kind in own]
+    named = [pair for pair in mechanism.pairs() if box.contains(pair[:2]).all()]
+    own = [Pair(as_place(box, first), as_place(box, second), kind) for first, second, kind in named]
+    pairs = audit_pairs(box, claim, mechanism.learned)
+    if mechanism.finite is not None:
+        pairs = [*own, *channel_pairs(mechanism.finite, mechanism.guarantee.epsilon), *pairs]
+    else:
+        # Of pairs that show the same loss the first is reported: those across a border are the easiest to understand.
+        pairs += own
     if claim.notion is Notion.LOCAL and mechanism.has_density:
         pairs += density_pairs(mechanism, claim.epsilon, box)
     return with_learned(pairs, mechanism.learned)
