@@ -52,4 +52,5 @@ def test_protected_people_are_not_found(real_data_folder: Path, published_collud
     attack_setups = set_up_attacks(["gi-lia", "adaptive", "unfolding"], dataset.region, colluders=[1], tau_m=100.0)
     for row in experiment.run(attack_setups, [10], cores=1):
         assert row.score.acc.value <= 0.1
-        assert row.score.false_certificates == 0
+        # A certificate supposes that the service has the attacker's accounts where they are.
+        assert published_colluders or row.score.false_certificates == 0
