@@ -8,7 +8,6 @@ import pytest
 from nearveil.attacks.base import Outcome
 from nearveil.attacks.campaign import CampaignResult
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.campaign import (
     CampaignOutcome,
     FurtherPeople,
@@ -17,6 +16,7 @@ from nearveil.evaluation.campaign import (
     campaign_document,
     campaign_notes,
 )
+from nearveil.evaluation.stats import Mean, Share
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import Region

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from nearveil.evaluation import cells
-from nearveil.evaluation.attack_experiment import Mean, share_over_runs
 from nearveil.evaluation.experiments.registry import EXPERIMENTS, findings
 from nearveil.evaluation.experiments.scope import Scope
 from nearveil.evaluation.paper_numbers import paper_table1, paper_table2, paper_table3
 from nearveil.evaluation.results import Chart, ExperimentResult, Table, Value
 from nearveil.evaluation.runner import open_journal, run_cells
+from nearveil.evaluation.stats import Mean, share_over_runs
 from nearveil.report.files import full_name, table_cells, table_csv, table_markdown
 from tests.evaluation.made_up_results import made_up_results, tiny_town
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.frontier_curves import (
     FrontierPoint,
@@ -15,6 +14,7 @@ from nearveil.evaluation.experiments.frontier_curves import (
     winner_rows,
 )
 from nearveil.evaluation.families import Family
+from nearveil.evaluation.stats import Mean, Share
 
 
 def curve(label: str, *points: tuple[float, float], dataset: str = "town", half_width: float | None = None,

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from nearveil import DPRS, named_region
-from nearveil.evaluation.attack_experiment import Mean
 from nearveil.evaluation.experiments import ablation, table3
 from nearveil.evaluation.experiments.scope import Scope
 from nearveil.evaluation.experiments.table3 import MeasuredRow
 from nearveil.evaluation.runner import open_journal, run_cells
+from nearveil.evaluation.stats import Mean
 from nearveil.evaluation.utility import QueryProtocol, draw_queries, measure_utility
 from nearveil.io.datasets import DatasetName, load_dataset
 from nearveil.io.files import read_people

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from nearveil.errors import DataError, UsageError
-from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.cells import best_guess_of, publish
 from nearveil.evaluation.defences import Defence, FreeCells
 from nearveil.evaluation.families import family_of_cells, sound_families
@@ -17,6 +16,7 @@ from nearveil.evaluation.planning.measuring import Bench, Point, Sizes, guess, m
 from nearveil.evaluation.planning.people import PeopleSource
 from nearveil.evaluation.planning.plan import Effort, Plan, families_for, make_plan, plan
 from nearveil.evaluation.planning.search import settle
+from nearveil.evaluation.stats import Mean, Share
 from nearveil.io.datasets import Dataset
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.fit_cells import cells_from_points

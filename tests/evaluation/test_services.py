@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from nearveil.evaluation.attack_experiment import share_over_runs
 from nearveil.evaluation.experiments import services
 from nearveil.evaluation.experiments.scope import Scope
 from nearveil.evaluation.experiments.services import PROTECTED, SERVICES, FindCell, MapCell, judged_services
 from nearveil.evaluation.results import ExperimentResult
+from nearveil.evaluation.stats import share_over_runs
 from tests.evaluation.made_up_results import attempts, made_up_results, tiny_town
 
 SCOPE = Scope(datasets={}, runs=2, instances=4)

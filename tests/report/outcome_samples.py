@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.results import (
     Axis,
     Chart,
@@ -21,6 +20,7 @@ from nearveil.evaluation.results import (
     Table,
     exact,
 )
+from nearveil.evaluation.stats import Mean, Share
 from nearveil.io.synthetic import synthetic_city
 from nearveil.region import named_region
 

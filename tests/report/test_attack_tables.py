@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from nearveil.evaluation.attack_experiment import AttackRow, AttackScore, Mean, Share
+from nearveil.evaluation.attack_experiment import AttackRow, AttackScore
 from nearveil.evaluation.best_attacker import AttackerScore, BestAttacker
+from nearveil.evaluation.stats import Mean, Share
 from nearveil.report.tables import attack_document, best_attacker_text, with_paper
 from nearveil.report.text_table import text_table
 

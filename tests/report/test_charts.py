@@ -12,8 +12,8 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.results import Chart, Panel, Series
+from nearveil.evaluation.stats import Mean, Share
 from nearveil.report import charts
 from nearveil.report.charts import draw_chart
 from tests.report.outcome_samples import CHART, line

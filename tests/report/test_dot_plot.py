@@ -3,8 +3,8 @@
 import io
 from dataclasses import replace
 
-from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.results import DotPanel, DotPlot, Dots
+from nearveil.evaluation.stats import Mean, Share
 from nearveil.report.dot_plot import draw_dot_plot
 
 FOUND = DotPanel(

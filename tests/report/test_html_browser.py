@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nearveil.evaluation.attack_experiment import Mean
 from nearveil.evaluation.results import Column, Table
+from nearveil.evaluation.stats import Mean
 from nearveil.report.html import write_report
 from tests.browser import Tab, launched
 from tests.evidence import for_evidence

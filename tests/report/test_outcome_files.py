@@ -11,8 +11,8 @@ import pytest
 from matplotlib import pyplot as plt
 
 from nearveil.errors import OutputError
-from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.results import Value
+from nearveil.evaluation.stats import Mean, Share
 from nearveil.report.files import format_value, table_cells, table_csv, table_markdown, write_outcome
 from nearveil.report.text_table import text_table
 from tests.report.outcome_samples import EVIL, OUTCOME, TABLE

@@ -18,7 +18,8 @@ from nearveil.attacks.channels import channel_of
 from nearveil.attacks.matching import match_everybody
 from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, density_tenths, named_by, score_naming
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_experiment import AttackExperiment, Mean, Share, share_over_runs
+from nearveil.evaluation.attack_experiment import AttackExperiment
+from nearveil.evaluation.stats import Mean, Share, share_over_runs
 from nearveil.evaluation.workers import map_in_processes
 from nearveil.mechanisms.base import Mechanism
 from nearveil.types import BoolArray, FloatArray, IntArray, Progress

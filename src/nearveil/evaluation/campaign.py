@@ -20,18 +20,10 @@ from nearveil.attacks.policies import AnswerPolicy, as_policy
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack import FROM_TRUE_PLACES, in_service_region
-from nearveil.evaluation.attack_experiment import (
-    AttackExperiment,
-    AttackProtocol,
-    Mean,
-    Share,
-    bits_to_find,
-    least_questions,
-    mean_over_runs,
-    share_over_runs,
-)
+from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, bits_to_find, least_questions
 from nearveil.evaluation.attack_trials import instances_of_person
 from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
+from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
 from nearveil.html_card import html_card
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism

@@ -18,9 +18,9 @@ from scipy.spatial.distance import cdist
 from nearveil.attacks.bayes import Candidates, best_guesses
 from nearveil.attacks.channels import DensityChannel
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_experiment import Mean, Share, share_over_runs
 from nearveil.evaluation.movement import BAD_GPS, HOME, KINDS, MONTH, WORK, GpsError, stay_put
 from nearveil.evaluation.published_history import Ground, History, PublishedJourneys, first_moment, publish_journeys
+from nearveil.evaluation.stats import Mean, Share, share_over_runs
 from nearveil.nearby.publishing.noise import rate_per_m
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region

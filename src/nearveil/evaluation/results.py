@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from nearveil.evaluation.attack_experiment import Estimate, Mean, Share
+from nearveil.evaluation.stats import Estimate, Mean, Share
 from nearveil.region import Region
 from nearveil.types import FloatArray
 

@@ -21,9 +21,9 @@ from nearveil.nearby.publishing.protection import Protection, Schedule
 from nearveil.privacy.ledger.budget import duration_text
 
 if TYPE_CHECKING:
-    from nearveil.evaluation.attack_experiment import Mean, Share
     from nearveil.evaluation.experiments import year
     from nearveil.evaluation.experiments.scope import Results, Scope
+    from nearveil.evaluation.stats import Mean, Share
 
 COMMAND = "nearveil reproduce year"
 _FILE = "year.json"

@@ -12,8 +12,8 @@ from itertools import cycle, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-from nearveil.evaluation.attack_experiment import Estimate
 from nearveil.evaluation.results import Chart, Panel, Series
+from nearveil.evaluation.stats import Estimate
 from nearveil.report.style import DARK, LIGHT, OWN_LOOKS, Look, Theme, house_style, looks_of
 
 if TYPE_CHECKING:

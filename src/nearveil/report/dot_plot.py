@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from nearveil.evaluation.attack_experiment import Estimate
 from nearveil.evaluation.results import DotPanel, DotPlot, Dots
+from nearveil.evaluation.stats import Estimate
 from nearveil.report.charts import (
     Format,
     Handle,

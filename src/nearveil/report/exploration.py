@@ -17,8 +17,8 @@ from importlib.util import find_spec
 from itertools import cycle
 from typing import Any
 
-from nearveil.evaluation.attack_experiment import Estimate
 from nearveil.evaluation.results import Axis, Exploration
+from nearveil.evaluation.stats import Estimate
 from nearveil.report.style import DARK, LIGHT, OWN_LOOKS, looks_of
 
 _SYMBOLS = {

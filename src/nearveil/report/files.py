@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nearveil.errors import OutputError
-from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.results import Chart, Column, DotPlot, ExperimentResult, Picture, Table, Value
+from nearveil.evaluation.stats import Mean, Share
 from nearveil.io.atomic import replacing
 from nearveil.report.charts import Format, draw_chart
 from nearveil.report.dot_plot import draw_dot_plot

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.results import Chart, Column, ExperimentResult, KeyFinding, Picture, Table, Value
+from nearveil.evaluation.stats import Mean, Share
 from nearveil.evaluation.workers import map_in_processes
 from nearveil.io.atomic import replacing
 from nearveil.report.charts import Format

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import textwrap
 
-from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.families import promise
 from nearveil.evaluation.planning.plan import Plan
 from nearveil.evaluation.planning.search import Contender
 from nearveil.evaluation.results import cut_to_share
+from nearveil.evaluation.stats import Mean, Share
 from nearveil.privacy.explain import meaning_of_loss
 from nearveil.report.text_table import TEXT_WIDTH, text_table
 

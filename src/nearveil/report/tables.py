@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nearveil.evaluation.attack_experiment import AttackRow, Mean, Share
+from nearveil.evaluation.attack_experiment import AttackRow
 from nearveil.evaluation.best_attacker import AttackerScore, BestAttacker
 from nearveil.evaluation.paper_numbers import paper_table1
+from nearveil.evaluation.stats import Mean, Share
 from nearveil.report.text_table import text_table
 
 HEADERS = (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from nearveil.evaluation.attack_experiment import Mean
 from nearveil.evaluation.defences import Centres, Defence
 from nearveil.evaluation.experiments.scope import SHARE_NOTE, Results, Scope, difference, span
 from nearveil.evaluation.experiments.table3 import Line, MeasuredRow, line_of, measure_line
 from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value, exact
 from nearveil.evaluation.runner import Cell
+from nearveil.evaluation.stats import Mean
 from nearveil.evaluation.utility import COLLUDER_TEXT, QUERY_TEXT, REGION_TEXT
 
 NAME = "ablation"

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nearveil.attacks.scores import NAMING_TARGETS, TENTHS
-from nearveil.evaluation.attack_experiment import Mean, mean_over_runs, share_over_runs
 from nearveil.evaluation.cells import PUBLIC_SHARE, PUBLISHED_BEFORE_M, FrontierCell, TenthsCell
 from nearveil.evaluation.defences import CellsFrom, Defence
 from nearveil.evaluation.experiments.frontier import point_cells
@@ -20,6 +19,7 @@ from nearveil.evaluation.experiments.scope import SHARE_NOTE, Results, Scope, me
 from nearveil.evaluation.families import AMONG_LABELS, FIT_EPSILON, among_family
 from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value
 from nearveil.evaluation.runner import Cell, Result
+from nearveil.evaluation.stats import Mean, mean_over_runs, share_over_runs
 from nearveil.evaluation.utility import QUERY_TEXT, REGION_TEXT
 from nearveil.io.datasets import Dataset, DatasetName
 from nearveil.io.synthetic import PEOPLE, SEED, city_and_countryside, synthetic_city

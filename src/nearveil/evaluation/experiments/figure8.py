@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_experiment import Mean
 from nearveil.evaluation.experiments.scope import Results, Scope, mean_of, span
 from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, exact
 from nearveil.evaluation.runner import NOBODY, Cell
+from nearveil.evaluation.stats import Mean
 from nearveil.io.datasets import Dataset
 from nearveil.kernels import kernel
 from nearveil.mechanisms._disc_law import LAPLACE, NOISE_CODES, log_ratio

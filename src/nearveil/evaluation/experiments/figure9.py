@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nearveil.evaluation.attack_experiment import Mean
 from nearveil.evaluation.cells import UtilityCell
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.scope import Results, Scope, mean_of, overlap
 from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value, exact
+from nearveil.evaluation.stats import Mean
 from nearveil.evaluation.utility import QUERY_TEXT, REGION_TEXT
 
 NAME = "figure9"

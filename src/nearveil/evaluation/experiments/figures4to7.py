@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from nearveil.evaluation.attack_experiment import Mean
 from nearveil.evaluation.cells import KS, UtilityCell
 from nearveil.evaluation.defences import Defence, paper_defences
 from nearveil.evaluation.experiments.scope import Experiment, Results, Scope, mean_of, span
 from nearveil.evaluation.paper_numbers import paper_table3
 from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value, exact
+from nearveil.evaluation.stats import Mean
 from nearveil.evaluation.utility import QUERY_TEXT, REGION_TEXT
 from nearveil.privacy.accounting import Noise
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nearveil.attacks.scores import NAMING_TARGETS
-from nearveil.evaluation.attack_experiment import Estimate
 from nearveil.evaluation.cells import PUBLIC_SHARE, PUBLISHED_BEFORE_M, FrontierCell, named_in_a_run
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.experiments.frontier_curves import (
@@ -41,6 +40,7 @@ from nearveil.evaluation.results import (
     cut_to_share,
 )
 from nearveil.evaluation.runner import Result
+from nearveil.evaluation.stats import Estimate
 from nearveil.evaluation.utility import QUERY_TEXT, REGION_TEXT
 from nearveil.mechanisms.registry import mechanism_entry
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from nearveil.evaluation.attack_experiment import Estimate, Mean, mean_over_runs
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.families import AMONG_LABELS, Family
 from nearveil.evaluation.results import Column, Value, cut_to_share
+from nearveil.evaluation.stats import Estimate, Mean, mean_over_runs
 
 Yardstick = Literal["error", "acc", "named", "sparsest"]
 """How privacy is measured: the best attacker's mean error, the share of people it finds within 100 m, the share whose

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_experiment import Mean, Share, mean_over_runs, share_over_runs
 from nearveil.evaluation.results import ExperimentResult
 from nearveil.evaluation.runner import Cell, Result
+from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
 from nearveil.io.datasets import Dataset
 
 Results = Mapping[Cell, Result]

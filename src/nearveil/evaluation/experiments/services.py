@@ -19,11 +19,8 @@ from nearveil.evaluation.attack_experiment import (
     AttackExperiment,
     AttackProtocol,
     AttackScore,
-    Mean,
     ScoredAttack,
-    Share,
     score_attempts,
-    share_over_runs,
 )
 from nearveil.evaluation.attack_trials import Instance, instances_of_person, set_up_attacks
 from nearveil.evaluation.best_attacker import TARGETS, measure_best_attacker
@@ -34,6 +31,7 @@ from nearveil.evaluation.experiments.scope import SHARE_NOTE, Results, Scope
 from nearveil.evaluation.families import among_family
 from nearveil.evaluation.results import Column, DotPanel, DotPlot, Dots, ExperimentResult, Table, Value, exact
 from nearveil.evaluation.runner import Cell, Result
+from nearveil.evaluation.stats import Mean, Share, share_over_runs
 from nearveil.io.datasets import Dataset, DatasetName
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.region import named_region

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from nearveil.evaluation.attack_experiment import AttackRow, Mean, mean_over_runs
+from nearveil.evaluation.attack_experiment import AttackRow
 from nearveil.evaluation.cells import AttackCell, UtilityCell
 from nearveil.evaluation.defences import Defence, paper_defences
 from nearveil.evaluation.experiments.scope import SHARE_NOTE, Results, Scope, span
 from nearveil.evaluation.paper_numbers import PaperDefence, paper_table3
 from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value, exact
 from nearveil.evaluation.runner import Cell
+from nearveil.evaluation.stats import Mean, mean_over_runs
 from nearveil.evaluation.utility import COLLUDER_TEXT, QUERY_TEXT, REGION_TEXT, ColluderProtocol, RegionProtocol
 
 K = 10

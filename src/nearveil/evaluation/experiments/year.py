@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from nearveil.evaluation.attack_experiment import Mean, Share, mean_over_runs, share_over_runs
 from nearveil.evaluation.experiments.scope import Results, Scope
 from nearveil.evaluation.longitudinal import (
     MONTHS,
@@ -27,6 +26,7 @@ from nearveil.evaluation.movement import BAD_GPS, GOOD_GPS, MONTH, Commuter, Jou
 from nearveil.evaluation.published_history import first_moment, publish_journeys
 from nearveil.evaluation.results import Chart, Column, ExperimentResult, Panel, Series, Table, Value, exact
 from nearveil.evaluation.runner import Cell, Result
+from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
 from nearveil.io.datasets import Dataset, DatasetName
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_experiment import Share
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.families import Family
 from nearveil.evaluation.planning.measuring import Point
+from nearveil.evaluation.stats import Share
 from nearveil.mechanisms.fit_cells import check_hide_among
 from nearveil.mechanisms.intervals import PAPER_CENTRES, PEOPLE_PER_CENTRE
 from nearveil.mechanisms.planar_laplace import check_noise_m

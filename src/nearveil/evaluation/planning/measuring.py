@@ -13,9 +13,9 @@ import numpy as np
 
 from nearveil.attacks.bayes import BayesAttacker, Prior, prior_from_points
 from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, score_attacker
-from nearveil.evaluation.attack_experiment import Mean, Share, mean_over_runs, share_over_runs
 from nearveil.evaluation.cells import TAU_M, Publication, best_guess_of, naming_of
 from nearveil.evaluation.defences import Defence, stated_loss
+from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
 from nearveil.evaluation.utility import draw_queries, measure_utility
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Learned, Mechanism

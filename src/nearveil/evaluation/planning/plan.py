@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from nearveil.errors import DataError, UsageError
-from nearveil.evaluation.attack_experiment import Mean, Share
 from nearveil.evaluation.defences import FreeCells
 from nearveil.evaluation.families import Family, family_of, family_of_cells, sound_families
 from nearveil.evaluation.longitudinal import MONTHS, MonthsFigure
@@ -30,6 +29,7 @@ from nearveil.evaluation.planning.search import (
     stage_seed,
 )
 from nearveil.evaluation.results import Chart, Panel, Series, cut_to_share, exact
+from nearveil.evaluation.stats import Mean, Share
 from nearveil.evaluation.workers import map_in_processes
 from nearveil.html_card import html_card, html_table
 from nearveil.io.datasets import Dataset

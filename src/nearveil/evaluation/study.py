@@ -1,0 +1,202 @@
+"""An experiment is a grid of settings, and a function that measures one of them: a table with one row per run.
+
+`measure` spreads the work over the machine's cores and keeps what is done in a folder, so that the same call takes up
+where it was stopped. `means`, `shares` and `differences` turn rows of runs into numbers with intervals.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+
+from nearveil.errors import UsageError
+from nearveil.evaluation.parallel import in_parallel
+from nearveil.evaluation.stats import mean_over_runs, paired_difference, share_over_runs
+from nearveil.io.datasets import Dataset
+from nearveil.types import Progress
+
+Settings = Mapping[str, Any]
+"""What is measured in one run, by the names of the columns; ``dataset``, ``seed`` and ``run`` among them."""
+
+Measure = Callable[..., Mapping[str, Any] | Sequence[Mapping[str, Any]]]
+"""Called with a `Dataset` and the other settings by name; returns what it measured, in one row or several."""
+
+TAU_M = 100.0
+"""How near counts as found, in the paper and here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """How much is measured.
+
+    Attributes
+    ----------
+    datasets : tuple of str
+        Names of populations.
+    runs, instances, queries : int
+        Runs with seeds of their own; users attacked and queries in each.
+    quick : bool
+        Fewer steps where a parameter is swept.
+    mechanisms, attacks : tuple of str
+        Others' classes to measure beside ours, as ``module:Class``: on the frontier, and in Table 1.
+    """
+
+    datasets: tuple[str, ...]
+    runs: int = 5
+    instances: int = 50
+    queries: int = 2_000
+    seed: int = 1
+    quick: bool = False
+    mechanisms: tuple[str, ...] = ()
+    attacks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if min(self.runs, self.instances, self.queries) < 1:
+            raise UsageError("there must be at least one run, one instance and one query")
+
+    @property
+    def epsilons(self) -> tuple[float, ...]:
+        """The paper's epsilons, or two of them."""
+        return (1.0, 5.0) if self.quick else (0.5, 1.0, 3.0, 5.0)
+
+    def grid(self, **settings: Iterable[Any]) -> list[dict[str, Any]]:
+        """Return every combination of settings, for every population and run.
+
+        Examples
+        --------
+        >>> Scope(datasets=("beta",), runs=1).grid(k=(10, 30))
+        [{'dataset': 'beta', 'k': 10, 'seed': 1, 'run': 0}, {'dataset': 'beta', 'k': 30, 'seed': 1, 'run': 0}]
+        """
+        rows: list[dict[str, Any]] = [{}]
+        runs = {"seed": (self.seed,), "run": range(self.runs)}
+        for name, values in ({"dataset": self.datasets} | settings | runs).items():
+            rows = [row | {name: value} for row in rows for value in list(values)]
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A table or figure of the paper, or an experiment beyond it.
+
+    Attributes
+    ----------
+    grid : callable
+        What to measure in a scope.
+    measure : callable
+        Measures one row of the grid; a function of a module.
+    tables : callable
+        Makes the tables that are read, by name, from the rows of all runs. Their cells are text, numbers, and
+        estimates with intervals.
+    populations : callable
+        Makes the populations of its own that it needs besides those of the scope.
+    """
+
+    name: str
+    title: str
+    grid: Callable[[Scope], list[dict[str, Any]]]
+    measure: Measure
+    tables: Callable[[pd.DataFrame], dict[str, pd.DataFrame]]
+    populations: Callable[[], Mapping[str, Dataset]] = dict
+
+
+def generator(seed: int, run: int, stream: int) -> np.random.Generator:
+    """Return the randomness of a run; streams of one run are independent, and the same for all that is compared."""
+    return np.random.default_rng([seed, run, stream])
+
+
+def measure(
+    part: Part,
+    scope: Scope,
+    datasets: Mapping[str, Dataset],
+    *,
+    cores: int = 1,
+    folder: Path | None = None,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Measure a part and return a row of settings and results for each run.
+
+    Parameters
+    ----------
+    datasets : mapping
+        The populations by name.
+    folder : path, optional
+        Where results are kept, so that nothing is measured twice by the same code.
+    """
+    grid = part.grid(scope)
+    known = {**part.populations(), **datasets}
+    memory = None if folder is None else joblib.Memory(folder / code_digest(), verbose=0)
+    work = partial(_measure_row, part.measure, memory, {name: known[name] for name in {row["dataset"] for row in grid}})
+    rows = in_parallel(work, grid, cores=cores, progress=progress)
+    return pd.DataFrame([row for several in rows for row in several])
+
+
+def _measure_row(
+    function: Measure, memory: joblib.Memory | None, datasets: Mapping[str, Dataset], row: Settings
+) -> list[dict[str, Any]]:
+    dataset = datasets[row["dataset"]]
+    cached = _results if memory is None else memory.cache(_results, ignore=["dataset"])
+    results: list[dict[str, Any]] = cached(function, _digest(dataset), dict(row), dataset)
+    return results
+
+
+def _results(function: Measure, _digest: str, row: Settings, dataset: Dataset) -> list[dict[str, Any]]:
+    found = function(dataset, **{name: value for name, value in row.items() if name != "dataset"})
+    several = [found] if isinstance(found, Mapping) else found
+    return [{**row, **one} for one in several]
+
+
+def _digest(dataset: Dataset) -> str:
+    return hashlib.sha256(repr(dataset.region).encode() + dataset.places.tobytes()).hexdigest()
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of Nearveil's own code: results of other code are not taken for those of this."""
+    found = hashlib.sha256()
+    for path in sorted(Path(str(resources.files("nearveil"))).rglob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def means(runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
+    """Return the mean of columns over runs with its interval, in a row for each combination of ``by``."""
+    rows = [
+        dict(zip(by, key, strict=True)) | {name: mean_over_runs(group[name].tolist()) for name in columns}
+        for key, group in runs.groupby(list(by), sort=False, dropna=False)
+    ]
+    return pd.DataFrame(rows)
+
+
+def shares(runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str], cases: str) -> pd.DataFrame:
+    """Do the same for shares of cases; column ``cases`` says how many there are in a run."""
+    rows = [
+        dict(zip(by, key, strict=True))
+        | {name: share_over_runs((group[name] * group[cases]).tolist(), int(group[cases].iloc[0])) for name in columns}
+        for key, group in runs.groupby(list(by), sort=False, dropna=False)
+    ]
+    return pd.DataFrame(rows)
+
+
+def differences(
+    runs: pd.DataFrame, by: Sequence[str], column: str, *, of: str, first: object, second: object
+) -> pd.DataFrame:
+    """Return how much more of a column the rows with ``of`` = ``first`` have than those with ``second``, in pairs.
+
+    Runs are pairs: they share users, queries and seeds.
+    """
+    rows = []
+    for key, group in runs.groupby(list(by), sort=False, dropna=False):
+        one, other = (group[group[of] == value].set_index("run")[column] for value in (first, second))
+        both = one.index.intersection(other.index)
+        found = paired_difference(one[both].tolist(), other[both].tolist())
+        rows.append(dict(zip(by, key, strict=True)) | {"difference": found})
+    return pd.DataFrame(rows)
