@@ -96,6 +96,8 @@ class Part:
     tables : callable
         Makes the tables that are read, by name, from the rows of all runs. Their cells are text, numbers, and
         estimates with intervals.
+    facts : callable
+        Makes the numbers that the sentences of its page need, from the same rows.
     populations : callable
         Makes the populations of its own that it needs besides those of the scope.
     """
@@ -105,6 +107,7 @@ class Part:
     grid: Callable[[Scope], list[dict[str, Any]]]
     measure: Measure
     tables: Callable[[pd.DataFrame], dict[str, pd.DataFrame]]
+    facts: Callable[[pd.DataFrame], dict[str, Any]] = lambda _runs: {}
     populations: Callable[[], Mapping[str, Dataset]] = dict
 
 
