@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.square import Square
 from nearveil.mechanisms.srr import SRR
+from nearveil.nearby.index import nearest_rows
 from nearveil.privacy.accounting import Noise
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
@@ -111,8 +111,6 @@ class Targets:
 
 def targets(dataset: Dataset, served_m: FloatArray, k: int, count: int, seed: int, run: int) -> Targets:
     """Draw targets by the paper's protocol; the starts are the same whatever is published."""
-    from nearveil.nearby.index import nearest_rows  # noqa: PLC0415
-
     rng = generator(seed, run, ATTACKS)
     true_m = dataset.region.to_metres(dataset.places)
     length, angle = START_OFFSET_M * np.sqrt(rng.random(count)), 2 * np.pi * rng.random(count)
@@ -126,9 +124,7 @@ def attack_users(
 ) -> dict[str, Any]:  # fmt: skip
     """Attack users of a service that has them at ``served_m``; accounts are published ``through`` a mechanism."""
     attack = attack_class(name).for_region(dataset.region, tau_m=TAU_M, colluders=accounts)
-    service = SimulatedService(
-        dataset.region, served_m, colluder_mechanism=through, rng=seed, tells_exact=tells_exact
-    )
+    service = SimulatedService(dataset.region, served_m, colluder_mechanism=through, rng=seed, tells_exact=tells_exact)
 
     def one(number: int) -> tuple[FloatArray | None, int, float]:
         start = tuple(chosen.starts_m[number].tolist())
