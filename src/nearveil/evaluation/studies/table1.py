@@ -23,7 +23,12 @@ _BY = ["source", "attack", "dataset", "k"]
 
 def _grid(scope: Scope) -> list[dict[str, Any]]:
     def rows(source: str, attack: str, accounts: int = 1, instances: int = scope.instances) -> list[dict[str, Any]]:
-        fixed = {"source": [source], "attack": [attack], "accounts": [accounts], "instances": [instances]}
+        fixed: dict[str, list[Any]] = {
+            "source": [source],
+            "attack": [attack],
+            "accounts": [accounts],
+            "instances": [instances],
+        }
         return scope.grid(k=KS, **fixed)
 
     found = [row for attack in PAPER_ATTACKS for source in ("Nearveil", "reference") for row in rows(source, attack)]
