@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
@@ -27,7 +27,7 @@ from scipy.special import ndtr
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
-Users = Array | cKDTree
+Users: TypeAlias = Array | cKDTree
 """Where users are, by row; or a k-d tree of it, which spares making one for every call."""
 
 Noise = Literal["laplace", "gaussian"]
@@ -206,7 +206,7 @@ def zo_lia(
     rng: Generator,
     *,
     step: Literal["tuned", "printed"] = "tuned",
-    unit: float | None = None,
+    unit: float = 22_217.0,
     tolerance: float = 0.1,
 ) -> Located:
     """Run ZO-LIA (section 4.2, appendix A.1) against a service that has its users at X.
@@ -217,15 +217,13 @@ def zo_lia(
         The paper has "the learning rate 0.005" and not how far away probes are. "printed" reads it as 0.005 of the
         square for both. "tuned" is ours: shares of R_1 that shrink, and probes turned by 45° every other time; they
         were chosen to reproduce Table 1.
-    unit : float, optional
-        Length of 1 in the square in meters, for "printed"; half the longer side of the box around X if not given.
+    unit : float
+        Length of 1 in the square in meters, for "printed"; that of the longer side of the paper's region if not given.
     """
     service = Service(X, k)
     # Phase 1: the circle that the target is on.
     best = service.rank(A_1, target)
     R_1 = search_radius(service, target, A_1, rng, tolerance=tolerance)
-    if unit is None:
-        unit = float(np.ptp(service.tree.data, axis=0).max()) / 2
     P = A_1
     for iteration in range(10):
         if step == "tuned":
@@ -275,6 +273,7 @@ def pic(
     initial : {"uniform", "users"}
         "Initial centroid selection": random points, or random users, which gives them away.
     """
+    floor = outside != "as printed" if floor is None else floor
     # Line 1. The paper calls the number k here and m below.
     c = rng.uniform(-1, 1, (m, 2)) if initial == "uniform" else D[rng.choice(len(D), m, replace=False)]
     for _ in range(N_c):  # line 2
@@ -284,7 +283,7 @@ def pic(
         num = np.bincount(C, minlength=m)
         noisy_sums = sums + rng.laplace(0, lambda_c, (m, 2))  # lines 5 to 7
         noisy_num = num + rng.laplace(0, lambda_c, m)  # line 8
-        if outside != "as printed" if floor is None else floor:
+        if floor:
             noisy_num = np.maximum(noisy_num, 1.0)
         c = _treat_outside(noisy_sums / noisy_num[:, None], c, outside, rng)  # line 9
     return c, gamma * cKDTree(c).query(c, k=2)[0][:, 1]  # lines 10 to 14
@@ -376,16 +375,14 @@ def noise_and_resample(
 
     Returns the points and how many tries they took together.
     """
-    draw, tries = (rng.laplace if noise == "laplace" else rng.normal), 0
+    draw, tries = rng.laplace if noise == "laplace" else rng.normal, 0
     x_prime, waiting = np.empty_like(x), np.arange(len(x))
     while len(waiting):
-        # Many tries at once for the last ones, of which the first that lies in the disc counts.
-        t = x[waiting] + draw(0.0, scale, (max(1, 20_000 // len(waiting)), len(waiting), 2))
-        is_inside = np.linalg.norm(t - x_c, axis=-1) <= R
-        found, first = is_inside.any(axis=0), is_inside.argmax(axis=0)
-        x_prime[waiting[found]] = t[first[found], found]
-        tries += int(np.where(found, first + 1, len(t)).sum())
-        waiting = waiting[~found]
+        t = x[waiting] + draw(0.0, scale, (len(waiting), 2))
+        tries += len(waiting)
+        is_inside = np.linalg.norm(t - x_c, axis=1) <= R
+        x_prime[waiting[is_inside]] = t[is_inside]
+        waiting = waiting[~is_inside]
     return x_prime, tries
 
 
