@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from nearveil.errors import UsageError
-from nearveil.evaluation.study import Part, Scope, differences, generator, means
+from nearveil.evaluation.study import Part, Scope, generator, means
 from nearveil.io.datasets import Dataset
 from nearveil.kernels import kernel
 from nearveil.mechanisms._disc_law import LAPLACE, NOISE_CODES, log_ratio

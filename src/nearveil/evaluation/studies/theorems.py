@@ -22,6 +22,7 @@ from nearveil.privacy.accounting import gaussian_log_moment, laplace_log_moment
 
 _SAMPLES, _QUICK_SAMPLES = 400_000, 100_000
 _DRAWS = 40_000
+_CORNER = np.array([1.0, 1.0])
 
 
 class Shown(NamedTuple):
@@ -48,39 +49,33 @@ def confined_divergence() -> Shown:
 
 def laplace_sensitivity() -> Shown:
     """Theorem 2 counts a shift of 1 in each coordinate of [-1, 1]², where two users differ by up to 2."""
-    scales = paper.accounted_scales(1.0)
-    claimed, found = (2 * laplace_log_moment(scales.alpha, scales.lambda_p, shift) for shift in (1.0, 2.0))
+    (_, lambda_p), alpha = paper.scales_for(1.0), paper.least_order(1.0)
+    claimed, found = (2 * laplace_log_moment(alpha, lambda_p, shift) for shift in (1.0, 2.0))
     return Shown(claimed, found)
 
 
 def gaussian_sensitivity() -> Shown:
     """Theorem 5 counts a distance of √2, where the diagonal of [-1, 1]² is 2√2."""
-    scales = paper.accounted_scales(1.0, noise="gaussian")
-    claimed, found = (gaussian_log_moment(scales.alpha, scales.lambda_p, root) for root in (2**0.5, 2 * 2**0.5))
+    (_, sigma), alpha = paper.scales_for(1.0, noise="gaussian"), paper.least_order(1.0, noise="gaussian")
+    claimed, found = (gaussian_log_moment(alpha, sigma, root) for root in (2**0.5, 2 * 2**0.5))
     return Shown(claimed, found)
-
-
-def _displaced(x: tuple[float, float], scale: float, **choices: Any) -> float:
-    """Return the mean L1 displacement of a user at x by RSM on the unit disc."""
-    points = np.tile(x, (_DRAWS, 1))
-    moved = paper.rsm(points, np.zeros((_DRAWS, 2)), np.ones(_DRAWS), scale, generator(1, 0, 1), **choices)
-    return float(np.abs(moved - points).sum(axis=1).mean())
 
 
 def gaussian_displacement() -> Shown:
     """Theorem 6 bounds the displacement for the whole square; at a corner it is larger."""
-    return Shown(paper.theorem_6(0.1), _displaced((1.0, 1.0), 0.1, noise="gaussian"))
+    return Shown(paper.theorem_6(0.1), paper.expected_displacement(_CORNER, 0.1, noise="gaussian"))
 
 
 def laplace_displacement() -> Shown:
     """Theorem 8, in the same way."""
-    return Shown(paper.theorem_8(0.1), _displaced((1.0, 1.0), 0.1))
+    return Shown(paper.theorem_8(0.1), paper.expected_displacement(_CORNER, 0.1))
 
 
 def printed_bound() -> Shown:
     """Algorithm 2 tests with norm 1 whether x is inside the disc, and so takes too small an M where it is not."""
-    x = (0.55, 0.55)
-    return Shown(_displaced(x, 0.1), _displaced(x, 0.1, norm=1))
+    x = np.array([0.55, 0.55])
+    moved = paper.rsm(np.tile(x, (_DRAWS, 1)), np.zeros((_DRAWS, 2)), np.ones(_DRAWS), 0.1, generator(1, 0, 1), norm=1)
+    return Shown(paper.expected_displacement(x, 0.1), float(np.abs(moved - x).sum(axis=1).mean()))
 
 
 class Example(NamedTuple):
@@ -95,7 +90,7 @@ class Example(NamedTuple):
 EXAMPLES = {
     "theorem1": Example(
         "Theorem 1", "PIC is (α, ε_c/(α-1))-RDP",
-        "holds for one user more or less, if first centers and the range of the data are public; the paper says neither",
+        "holds for one user more or less, if first centers and the data's range are public, which the paper does not say",
     ),
     "theorem2": Example(
         "Theorem 2", "RSM is (α, ε_p/(α-1))-RDP", "cost ε_p, counted with a shift of 1 and of 2", laplace_sensitivity
