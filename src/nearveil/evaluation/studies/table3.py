@@ -36,7 +36,7 @@ READINGS: dict[str, dict[str, Any]] = {
     REDRAWN: {"outside": "redraw"},
     "kept": {"outside": "keep"},
     "clipped": {"outside": "clip"},
-    "as printed": {"outside": "as printed", "least_count": None},
+    "as printed": {"outside": "as printed"},
     LITTLE_NOISE: {"outside": "keep", "scale": "1/epsilon"},
     "redrawn, largest order": {"outside": "redraw", "order": math.inf},
 }
