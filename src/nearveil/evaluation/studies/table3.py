@@ -222,7 +222,6 @@ def _facts(runs: pd.DataFrame) -> dict[str, Any]:
         "compared": 4 * len(dprs.groupby(["dataset", "epsilon"])),
         "least_redrawn": dprs["redrawn"].min(),
         "most_redrawn": dprs["redrawn"].max(),
-        "users_recall": (dprs["users_recall"].min(), dprs["users_recall"].max()),
     }
 
 
