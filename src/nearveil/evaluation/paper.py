@@ -60,7 +60,7 @@ def ranked_neighbors(D: Users, L_q: Array, k: int, *, askers: Rows | None = None
     if askers is None:
         return nearest
     is_asker = nearest == askers[:, None]
-    # Where others share the asker's location, the asker may be missing from the list.
+    # An asker who is published elsewhere is not in the list.
     is_asker[~is_asker.any(axis=1), -1] = True
     return nearest[~is_asker].reshape(-1, k)
 
@@ -71,11 +71,7 @@ def tree_of(D: Users) -> cKDTree:
 
 
 def attack_instance(D: Users, k: int, rng: Generator, *, near: float = 100.0) -> tuple[Array, int]:
-    """Return A_1 and the target, the k-th nearest user there.
-
-    The paper says that the target appears at rank k, and not where A_1 is: here within ``near`` meters of a random
-    user.
-    """
+    """Return A_1, which the paper leaves open, within ``near`` meters of a random user, and the target at rank k there."""
     tree = tree_of(D)
     A_1 = uniform_in_discs(tree.data[rng.integers(tree.n)][None], near, rng)[0]
     return A_1, int(ranked_neighbors(tree, A_1, k)[-1])
@@ -138,7 +134,7 @@ FARTHEST = 60_000.0
 def search_radius(service: Service, target: int, A: Array, rng: Generator, *, tolerance: float) -> float:
     """Return R of the circle C(A, R) that the target is on: a binary search with the colluder (section 4.1).
 
-    The paper moves the colluder until its own rank is k. That is where the target is from A_1, but not from A_2; here
+    The paper moves the colluder until its own rank is k. That is the target's rank at A_1, but not always at A_2; here
     the colluder moves until it is as far away as the target. The paper allows 100 queries and does not say how exact
     the result is (``tolerance``, in meters). With 100, GI-LIA's Dist is near that of Table 1; with 0.1 it is smaller.
     """
