@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.spatial import cKDTree
-from scipy.stats import chi2, ks_1samp, ks_2samp, laplace, t
+from scipy.stats import chi2, ks_2samp, t
 
 from nearveil import DPRS
 from nearveil.attacks.base import Attack
@@ -43,7 +43,7 @@ def square(san_francisco: Region) -> Region:
 
 @pytest.fixture(scope="module")
 def users(square: Region) -> FloatArray:
-    return synthetic_city(4000, square, rng=5)
+    return synthetic_city(2000, square, rng=5)
 
 
 def test_it_imports_numpy_and_scipy_alone() -> None:
@@ -58,17 +58,17 @@ def test_it_imports_numpy_and_scipy_alone() -> None:
 
 
 def p_of_law(drawn: FloatArray, x: FloatArray, scale: float, noise: paper.Noise) -> float:
-    """Chi-square of draws in 10 by 12 parts of the disc of equal area, against quadrature over 100 nodes in each."""
-    nodes, _ = paper.law_nodes(CENTER, R, circles=100, angles=120)
-    weight = np.exp(paper.log_f(nodes, x, scale, noise)).reshape(10, 10, 12, 10).sum(axis=(1, 3))
-    expected = (weight / weight.sum()).ravel() * len(drawn)
+    """Chi-square of draws in 10 by 12 parts of the disc, against quadrature over 100 nodes in each."""
+    nodes, area = paper.law_nodes(CENTER, R, circles=100, angles=120)
+    mass = (paper.law(nodes, x, CENTER, R, scale, noise=noise) * area).reshape(10, 10, 12, 10).sum(axis=(1, 3))
+    assert mass.sum() == pytest.approx(1, abs=2e-3)
+    expected = mass.ravel() / mass.sum() * len(drawn)
     away = drawn - CENTER
-    ring = (10 * (away**2).sum(axis=1) / R**2).astype(int).clip(0, 9)
+    ring = (10 * np.linalg.norm(away, axis=1) / R).astype(int).clip(0, 9)
     turn = (12 * (np.arctan2(away[:, 1], away[:, 0]) / (2 * np.pi) % 1)).astype(int) % 12
-    counts = np.bincount(12 * ring + turn, minlength=120)
-    usual = expected >= 10
-    pairs = np.append(counts[usual], counts[~usual].sum()), np.append(expected[usual], expected[~usual].sum())
-    return float(chi2.sf(((pairs[0] - pairs[1]) ** 2 / np.maximum(pairs[1], 10)).sum(), usual.sum()))
+    counts, usual = np.bincount(12 * ring + turn, minlength=120), expected >= 10
+    found, stated = (np.append(each[usual], each[~usual].sum()) for each in (counts, expected))
+    return float(chi2.sf(((found - stated) ** 2 / np.maximum(stated, 10)).sum(), usual.sum()))
 
 
 def rejection(x: FloatArray, scale: float, noise: paper.Noise, **choices: Any) -> FloatArray:
@@ -129,17 +129,23 @@ def test_the_printed_line_9_falls_to_the_center() -> None:
 # Algorithm 1: its noise, and what becomes of centers outside the square.
 
 
+def test_a_round_without_noise_is_k_means() -> None:
+    """And the radii are a share of the distance to the nearest other center."""
+    D, first = np.random.default_rng(2).uniform(-1, 1, (500, 2)), np.random.default_rng(3).uniform(-1, 1, (9, 2))
+    c, radii = paper.pic(D, 1e-12, np.random.default_rng(3), m=9, N_c=1, gamma=0.3)
+    nearest = np.linalg.norm(D[:, None] - first, axis=2).argmin(axis=1)
+    assert c == pytest.approx(np.array([D[nearest == j].mean(axis=0) for j in range(9)]))
+    assert radii == pytest.approx(0.3 * np.sort(np.linalg.norm(c[:, None] - c, axis=2), axis=1)[:, 1])
+
+
 @pytest.mark.statistical
-def test_sums_have_the_noise_that_is_stated() -> None:
-    """The center next to n users at (0.3, 0) lies at Laplace noise / (n + noise) across, of scale λ_c / n."""
-    n, rng = 20_000, np.random.default_rng(6)
-    D = np.tile([0.3, 0.0], (n, 1))
-    across = []
-    for _ in range(1500):
-        c, _ = paper.pic(D, 5.0, rng, m=2, N_c=1, outside="as printed")
-        across.append(n * c[np.argmin(np.linalg.norm(c - D[0], axis=1)), 1])
+def test_sums_and_counts_have_the_noise_that_is_stated() -> None:
+    """Centers of empty clusters are noise over noise, where counts are 1 at least: a two-sample test."""
+    c, _ = paper.pic(np.zeros((1, 2)), 5.0, np.random.default_rng(6), m=5000, N_c=1, outside="as printed", floor=True)
+    rng = np.random.default_rng(7)
     for factor, agrees in SCALES:
-        assert (ks_1samp(across, laplace(scale=5.0 * factor).cdf).pvalue > LEVEL) == agrees
+        noise = rng.laplace(0, factor * 5.0, (3, 20_000))
+        assert (ks_2samp(c[:, 0], noise[0] / np.maximum(noise[1], 1)).pvalue > LEVEL) == agrees
 
 
 def centers(outside: paper.Outside, *, floor: bool | None, rounds: int = 1) -> FloatArray:
@@ -165,11 +171,6 @@ def test_counts_have_a_floor_unless_as_printed() -> None:
     assert np.array_equal(centers("as printed", floor=None), centers("as printed", floor=False))
     assert np.array_equal(centers("redraw", floor=None), centers("redraw", floor=True))
     assert not np.array_equal(centers("redraw", floor=False), centers("redraw", floor=True))
-
-
-def test_radii_are_a_share_of_the_distance_to_the_nearest_other_center() -> None:
-    c, radii = paper.pic(np.zeros((10, 2)), 1.0, np.random.default_rng(1), m=9, N_c=2, gamma=0.3)
-    assert radii == pytest.approx(0.3 * np.sort(np.linalg.norm(c[:, None] - c, axis=2), axis=1)[:, 1])
 
 
 # Theorems 1, 2, 3 and 5.
@@ -216,14 +217,15 @@ def test_every_order_shares_epsilon_equally() -> None:
 
 def test_bounds_on_displacement_hold_inside_and_fail_in_the_corner() -> None:
     inside = [np.array([a, b]) for a in (0.0, 0.4, 0.7) for b in (0.0, 0.3, 0.7)]
-    for noise, bound in (("laplace", paper.theorem_8), ("gaussian", paper.theorem_6)):
+    bounds: dict[paper.Noise, Callable[[float], float]] = {"laplace": paper.theorem_8, "gaussian": paper.theorem_6}
+    for noise, bound in bounds.items():
         for scale in (0.1, 0.5, 2.0):
             # The formula is twice the mean of |z| for noise on [0, 2].
             weight = [quad(lambda z, i=i, n=noise, s=scale: z**i * math.exp(-z / s if n == "laplace" else
                       -z * z / (2 * s * s)), 0, 2)[0] for i in (0, 1)]  # fmt: skip
             assert bound(scale) == pytest.approx(2 * weight[1] / weight[0])
             found = [paper.expected_displacement(x, scale, noise=noise) for x in inside]
-            assert max(found) <= bound(scale) + 1e-3
+            assert max(found) <= bound(scale) + 1e-4
     assert paper.theorem_8(0.1) == pytest.approx(0.2, abs=1e-6)
     assert paper.expected_displacement(np.ones(2), 0.1) == pytest.approx(0.733, abs=0.002)
     assert paper.expected_displacement(np.ones(2), 0.1, noise="gaussian") > 2 * paper.theorem_6(0.1)
@@ -239,8 +241,8 @@ def test_the_product_moves_users_by_the_law_of_the_reference(
 ) -> None:
     """In given intervals, with a scale that matters: two-sample tests of both coordinates, in units of the disc."""
     intervals = build_public_intervals(region=square, centres=12, rng=2)
-    own = DPRS(release="paper", epsilon=40.0, noise=noise, intervals=intervals, seed=3)
-    people = np.repeat(users, 5, axis=0)
+    own = DPRS(release="paper", epsilon=40.0 if noise == "laplace" else 150.0, noise=noise, intervals=intervals, seed=3)
+    people = np.repeat(users, 10, axis=0)
     x, scale = square.to_square(people), own.scales.release_scale
     interval = cKDTree(intervals.centres).query(x)[1]
     c, radii = intervals.centres[interval], intervals.radii[interval]
@@ -256,39 +258,35 @@ def test_the_product_moves_users_by_the_law_of_the_reference(
         assert (least > LEVEL) == agrees
 
 
-def half_width(first: list[float], second: list[float]) -> float:
-    """Of the 99.99 % interval for the difference of two means."""
-    spread = math.sqrt(np.var(first, ddof=1) / len(first) + np.var(second, ddof=1) / len(second))
-    return float(t.ppf(0.99995, min(len(first), len(second)) - 1)) * spread
-
-
 @pytest.mark.statistical
 def test_the_product_is_worth_as_much_as_the_reference(square: Region, users: FloatArray) -> None:
-    """Recall, both ratios, and the median radius of 12 fits each are equal within margins; other readings are not.
+    """Recall, both ratios, and the median radius over 24 fits are equal within margins; as printed they are not.
 
-    The interval of each difference lies within its margin, so the chance that a difference beyond it passes is at most
-    1e-4.
+    The 99.99 % interval of a difference lies within the margin, so that one beyond it passes in 1 of 10,000 cases.
     """
-    margins, runs = {"recall": 0.05, "ratio": 0.04, "pooled": 0.04, "radius": 0.005}, 12
-    half = np.array(square.half_extent_m)
-    true_m = square.to_metres(users)
+    margins = {"recall": 0.04, "ratio": 0.04, "pooled": 0.04, "radius": 0.006}
+    half, true_m = np.array(square.half_extent_m), square.to_metres(users)
     queries = Queries(np.random.default_rng(1).uniform(-1, 1, (600, 2)) * half)
 
     def worth(published_m: FloatArray, radii: FloatArray) -> tuple[float, ...]:
         found = measure_utility(true_m, published_m, queries, k=10)
         return found.recall, found.distance_ratio, found.pooled_distance_ratio, float(np.median(radii))
 
-    ours, theirs, kept = [], [], []
-    for run in range(runs):
-        own = DPRS(release="paper", epsilon=1.0, centres=150, region=square, seed=run).fit(users)
-        ours.append(worth(square.to_metres(own.perturb(users)), own.intervals_.radii))
-        for found, outside in ((theirs, "redraw"), (kept, "as printed")):
-            one = paper.dprs(square.to_square(users), 1.0, np.random.default_rng([run, 1]), m=150, outside=outside)
-            found.append(worth(one.points * half, one.radii))
-    for column, (name, margin) in enumerate(margins.items()):
-        first, second, other = ([row[column] for row in rows] for rows in (ours, theirs, kept))
-        assert abs(np.mean(first) - np.mean(second)) + half_width(first, second) < margin, name
-        assert abs(np.mean(first) - np.mean(other)) > margin, name
+    def reference(run: int, outside: paper.Outside) -> tuple[float, ...]:
+        found = paper.dprs(square.to_square(users), 1.0, np.random.default_rng([run, 1]), m=100, outside=outside)
+        return worth(found.points * half, found.radii)
+
+    def product(run: int) -> tuple[float, ...]:
+        own = DPRS(release="paper", epsilon=1.0, centres=100, region=square, seed=run).fit(users)
+        return worth(square.to_metres(own.perturb(users)), own.intervals_.radii)
+
+    ours = np.array([product(run) for run in range(24)])
+    theirs = np.array([reference(run, "redraw") for run in range(24)])
+    printed = np.array([reference(run, "as printed") for run in range(24)])
+    half_width = t.ppf(0.99995, 23) * np.sqrt((ours.var(axis=0, ddof=1) + theirs.var(axis=0, ddof=1)) / 24)
+    margin = np.array(list(margins.values()))
+    assert (np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) + half_width < margin).all(), margins
+    assert (np.abs(ours.mean(axis=0) - printed.mean(axis=0)) > margin).all(), margins
 
 
 def test_the_product_measures_utility_as_the_reference(rng: np.random.Generator) -> None:
@@ -296,7 +294,7 @@ def test_the_product_measures_utility_as_the_reference(rng: np.random.Generator)
     D_prime, askers = D + 0.1 * noisy, rng.integers(400, size=100)
     for protocol, q in ((None, rng.uniform(-2, 2, (100, 2))), (askers, D[askers])):
         found = measure_utility(D, D_prime, Queries(q, protocol), k=10)
-        settings = {"k": 10, "askers": protocol}
+        settings: dict[str, Any] = {"k": 10, "askers": protocol}
         assert found.recall == pytest.approx(paper.recall(D, D_prime, q, **settings))
         assert found.distance_ratio == pytest.approx(paper.distance_ratio(D, D_prime, q, **settings))
         pooled = paper.distance_ratio(D, D_prime, q, pooled=True, **settings)
@@ -348,4 +346,4 @@ def test_queries_and_measures_of_an_attack() -> None:
     assert paper.ranked_neighbors(D, np.array([[0.1, 0.2]]), 2).tolist() == [[1, 0]]
     assert paper.ranked_neighbors(D, D[:1], 2, askers=np.array([0])).tolist() == [[1, 2]]
     found, true = np.array([[0.0, 0], [300, 400]]), np.zeros((2, 2))
-    assert (paper.dist(found, true), paper.acc(found, true), paper.cost([1.0, 2.0])) == (250.0, 0.5, 1.5)
+    assert (paper.dist(found, true), paper.acc(found, true), paper.cost(np.array([1.0, 2.0]))) == (250.0, 0.5, 1.5)

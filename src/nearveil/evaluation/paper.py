@@ -71,7 +71,7 @@ def tree_of(D: Users) -> cKDTree:
 
 
 def attack_instance(D: Users, k: int, rng: Generator, *, near: float = 100.0) -> tuple[Array, int]:
-    """Return A_1, which the paper leaves open, within ``near`` meters of a random user, and the target at rank k there."""
+    """Return A_1, here within ``near`` meters of a random user, and the target, which is at rank k there."""
     tree = tree_of(D)
     A_1 = uniform_in_discs(tree.data[rng.integers(tree.n)][None], near, rng)[0]
     return A_1, int(ranked_neighbors(tree, A_1, k)[-1])
@@ -515,28 +515,28 @@ def distance_mse(D: Array, D_prime: Array, q: Array, k: int, *, askers: Rows | N
 # Appendix C: the law of RSM (Theorems 4 and 7), and how far it moves x (Theorems 6 and 8).
 
 
-def law_nodes(x_c: Array, R: float, *, circles: int = 400, angles: int = 720) -> tuple[Array, float]:
-    """Return points that each stand for the same area of the disc, and that area: quadrature over it."""
-    length = R * np.sqrt((np.arange(circles) + 0.5) / circles)
+def law_nodes(x_c: Array, R: float, *, circles: int = 400, angles: int = 720) -> tuple[Array, Array]:
+    """Return points of the disc and the areas that they stand for: quadrature by the middle of each part."""
+    length = R * (np.arange(circles) + 0.5) / circles
     theta = 2 * math.pi * (np.arange(angles) + 0.5) / angles
     nodes = length[:, None, None] * np.stack([np.cos(theta), np.sin(theta)], axis=1)
-    return np.asarray(x_c + nodes.reshape(-1, 2)), math.pi * R**2 / (circles * angles)
+    area = np.repeat(length * (R / circles) * (2 * math.pi / angles), angles)
+    return np.asarray(x_c + nodes.reshape(-1, 2)), area
 
 
 def law(t: Array, x: Array, x_c: Array, R: float, scale: float, *, noise: Noise = "laplace") -> Array:
-    """Return p(t | x), the density that Theorems 4 and 7 state for points of the disc, N_C by quadrature."""
+    """Return p(t | x), the density that Theorems 4 and 7 state, N_C by quadrature."""
     nodes, area = law_nodes(x_c, R)
-    N_C = np.exp(log_f(nodes, x, scale, noise)).sum() * area
+    N_C = np.exp(log_f(nodes, x, scale, noise)) @ area
     inside = np.linalg.norm(t - x_c, axis=-1) <= R
     return np.asarray(np.where(inside, np.exp(log_f(t, x, scale, noise)) / N_C, 0.0))
 
 
 def expected_displacement(x: Array, scale: float, *, noise: Noise = "laplace") -> float:
     """Return what Theorems 6 and 8 bound: E‖x' - x‖₁ for x_c = 0 and R = 1, by quadrature."""
-    nodes, _ = law_nodes(np.zeros(2), 1.0)
-    log_weight = log_f(nodes, x, scale, noise)
-    weight = np.exp(log_weight - log_weight.max())
-    return float((np.abs(nodes - x).sum(axis=1) * weight).sum() / weight.sum())
+    nodes, area = law_nodes(np.zeros(2), 1.0)
+    density = law(nodes, x, np.zeros(2), 1.0, scale, noise=noise)
+    return float(np.abs(nodes - x).sum(axis=1) @ (density * area))
 
 
 def theorem_6(sigma: float) -> float:
