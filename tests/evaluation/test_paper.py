@@ -141,10 +141,10 @@ def test_a_round_without_noise_is_k_means() -> None:
 @pytest.mark.statistical
 def test_sums_and_counts_have_the_noise_that_is_stated() -> None:
     """Centers of empty clusters are noise over noise, where counts are 1 at least: a two-sample test."""
-    c, _ = paper.pic(np.zeros((1, 2)), 5.0, np.random.default_rng(6), m=5000, N_c=1, outside="as printed", floor=True)
+    c, _ = paper.pic(np.zeros((1, 2)), 5.0, np.random.default_rng(6), m=20_000, N_c=1, outside="as printed", floor=True)
     rng = np.random.default_rng(7)
     for factor, agrees in SCALES:
-        noise = rng.laplace(0, factor * 5.0, (3, 20_000))
+        noise = rng.laplace(0, factor * 5.0, (2, 20_000))
         assert (ks_2samp(c[:, 0], noise[0] / np.maximum(noise[1], 1)).pvalue > LEVEL) == agrees
 
 
@@ -216,10 +216,10 @@ def test_every_order_shares_epsilon_equally() -> None:
 
 
 def test_bounds_on_displacement_hold_inside_and_fail_in_the_corner() -> None:
-    inside = [np.array([a, b]) for a in (0.0, 0.4, 0.7) for b in (0.0, 0.3, 0.7)]
+    inside = [np.array([a, b]) for a in (0.0, 0.7) for b in (0.0, 0.7)]
     bounds: dict[paper.Noise, Callable[[float], float]] = {"laplace": paper.theorem_8, "gaussian": paper.theorem_6}
     for noise, bound in bounds.items():
-        for scale in (0.1, 0.5, 2.0):
+        for scale in (0.1, 1.0):
             # The formula is twice the mean of |z| for noise on [0, 2].
             weight = [quad(lambda z, i=i, n=noise, s=scale: z**i * math.exp(-z / s if n == "laplace" else
                       -z * z / (2 * s * s)), 0, 2)[0] for i in (0, 1)]  # fmt: skip
@@ -240,22 +240,18 @@ def test_the_product_moves_users_by_the_law_of_the_reference(
     square: Region, users: FloatArray, noise: paper.Noise
 ) -> None:
     """In given intervals, with a scale that matters: two-sample tests of both coordinates, in units of the disc."""
-    intervals = build_public_intervals(region=square, centres=12, rng=2)
-    own = DPRS(release="paper", epsilon=40.0 if noise == "laplace" else 150.0, noise=noise, intervals=intervals, seed=3)
+    intervals = build_public_intervals(region=square, centres=4, rng=2)
+    own = DPRS(release="paper", epsilon=50.0, noise=noise, intervals=intervals, seed=3)
     people = np.repeat(users, 10, axis=0)
     x, scale = square.to_square(people), own.scales.release_scale
     interval = cKDTree(intervals.centres).query(x)[1]
     c, radii = intervals.centres[interval], intervals.radii[interval]
-    # Published locations are clipped to the region; compare users whose disc lies within it.
-    within = (np.abs(c) + radii[:, None] < 1).all(axis=1)
-    ours = (square.to_square(own.perturb(people)) - c) / radii[:, None]
-    assert (np.linalg.norm(ours[within], axis=1) <= 1 + 1e-4).all()
+    ours = square.to_square(own.perturb(people))
     for factor, agrees in SCALES:
         theirs = paper.rsm(x, c, radii, factor * scale, np.random.default_rng(7), noise=noise)
-        theirs = (theirs - c) / radii[:, None] - (x - c) / radii[:, None]
-        moved = ours - (x - c) / radii[:, None]
-        least = min(ks_2samp(moved[within, axis], theirs[within, axis]).pvalue for axis in (0, 1))
-        assert (least > LEVEL) == agrees
+        # The product moves what lies outside the region to its edge.
+        moved = [(t.clip(-1, 1) - x) / radii[:, None] for t in (ours, theirs)]
+        assert (min(ks_2samp(moved[0][:, axis], moved[1][:, axis]).pvalue for axis in (0, 1)) > LEVEL) == agrees
 
 
 @pytest.mark.statistical

@@ -515,7 +515,7 @@ def distance_mse(D: Array, D_prime: Array, q: Array, k: int, *, askers: Rows | N
 # Appendix C: the law of RSM (Theorems 4 and 7), and how far it moves x (Theorems 6 and 8).
 
 
-def law_nodes(x_c: Array, R: float, *, circles: int = 400, angles: int = 720) -> tuple[Array, Array]:
+def law_nodes(x_c: Array, R: float, *, circles: int = 300, angles: int = 360) -> tuple[Array, Array]:
     """Return points of the disc and the areas that they stand for: quadrature by the middle of each part."""
     length = R * (np.arange(circles) + 0.5) / circles
     theta = 2 * math.pi * (np.arange(angles) + 0.5) / angles
