@@ -9,11 +9,12 @@ import datetime
 import hashlib
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module, metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -228,16 +229,9 @@ def _write(
                     path.write_text(frame_markdown(table, one.title), encoding="utf-8")
             with _new_file(folder / f"{one.name}.csv", files) as path:
                 measured[one.name].to_csv(path, index=False, lineterminator="\n")
-        write_page(
-            folder / REPORT,
-            title="The paper, measured again" if part == PAPER else
-            "Beyond the paper" if part == BEYOND else parts[0].title,
-            sections=sections,
-            verdicts=claims if len(claims) else None,
-            facts=list(facts_of(part, scope, populations)),
-            warnings=list(warnings_of(scope, populations)),
-            data={f"{name}.csv": len(found) for name, found in measured.items()},
-        )  # fmt: skip
+        data = {name: len(found) for name, found in measured.items()}
+        about = _about(part, parts[0].title, scope, populations)
+        write_page(folder / REPORT, sections=sections, verdicts=claims if len(claims) else None, data=data, **about)
     return tuple(files)
 
 
@@ -327,15 +321,32 @@ def _theirs(path: Path, parts: Sequence[str]) -> dict[str, pd.DataFrame]:
     return found
 
 
-# What a page was made with, and what to bear in mind.
+# What the page says of how it was made.
 
 
-def facts_of(part: str, scope: Scope, populations: Mapping[str, Dataset]) -> Iterable[tuple[str, str]]:
-    """Give versions, sizes, seed and data, as a reader needs them to do it again."""
+def _about(part: str, title: str, scope: Scope, populations: Mapping[str, Dataset]) -> dict[str, Any]:
+    return {
+        "title": {PAPER: "The paper, measured again", BEYOND: "Beyond the paper"}.get(part, title),
+        "scope": scope,
+        "populations": list(populations.values()),
+        "missing": [name.value for name in _ORDER if name.value not in populations],
+        "command": _command(part, scope, populations),
+        "digest_of": lambda dataset: hashlib.sha256(dataset.places.tobytes()).hexdigest()[:_DIGEST_DIGITS],
+        "made_with": {
+            "Nearveil": f"{metadata.version('nearveil')}, code {code_digest()[:_DIGEST_DIGITS]}",
+            "Python": ", ".join([platform.python_version(), *(f"{one} {metadata.version(one)}" for one in _LIBRARIES)]),
+            "Machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
+            "Date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        },
+    }
+
+
+def _command(part: str, scope: Scope, populations: Mapping[str, Dataset]) -> str:
+    """Return the command that does it again."""
+    usual = QUICK if scope.quick else FULL
     own = any(one.source == _OWN_SOURCE for one in populations.values())
     papers = {name: one for name, one in populations.items() if one.source != _OWN_SOURCE}
     again = ["nearveil reproduce", part, *(["--quick"] if scope.quick else []), f"--seed {scope.seed}"]
-    usual = QUICK if scope.quick else FULL
     for name, value, default in (("runs", scope.runs, usual[0]), ("instances", scope.instances, usual[1])):
         again += [f"--{name} {value}"] if value != default else []
     if own or len(papers) < len(DatasetName):
@@ -343,46 +354,7 @@ def facts_of(part: str, scope: Scope, populations: Mapping[str, Dataset]) -> Ite
     again += ["--input FILE --region REGION"] if own else []
     again += [f"--mechanism {name}" for name in scope.mechanisms] + [f"--attack {name}" for name in scope.attacks]
     again += ["--data-dir FOLDER"] if any(one.source != "generated" for one in papers.values()) else []
-    yield "Command", " ".join(again)
-    yield "Runs", f"{scope.runs}, each with {scope.instances} users attacked and {scope.queries:,} queries"
-    yield "Seed", str(scope.seed)
-    yield "Nearveil", f"{metadata.version('nearveil')}, code {code_digest()[:_DIGEST_DIGITS]}"
-    yield "Python", f"{platform.python_version()}, " + ", ".join(f"{n} {metadata.version(n)}" for n in _LIBRARIES)
-    yield "Machine", f"{_processor()}, {os.cpu_count()} cores, {platform.system()}"
-    yield "Date", datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    for name, one in populations.items():
-        words = f"{one.source}, {len(one.places):,} locations"
-        # A digest of your own users would confirm a guess of them.
-        digest = hashlib.sha256(one.places.tobytes()).hexdigest()[:_DIGEST_DIGITS]
-        yield f"Data: {name}", f"{words} in {one.region}" if one.source == _OWN_SOURCE else f"{words}, digest {digest}"
-
-
-def warnings_of(scope: Scope, populations: Mapping[str, Dataset]) -> Iterable[str]:
-    """Give what a reader must know before anything else."""
-    for one in populations.values():
-        if one.source == _OWN_SOURCE:
-            yield (
-                f"Everything about {one.name} is computed from true locations, and Table 2 draws them on a map. No "
-                "guarantee covers this page: do not publish it."
-            )
-    if scope.quick:
-        yield (
-            f"A quick run: {scope.runs} runs with {scope.instances} users attacked and {scope.queries:,} queries each, "
-            "and coarse sweeps. Intervals are wide, and verdicts may differ from those of a full run."
-        )
-    if any("reconstruction" in one.source for one in populations.values()):
-        yield (
-            "The check-ins of brightkite and gowalla are a reconstruction, not SNAP's originals: a third of them are "
-            "centers of 20 m cells, and there are fewer than the paper has."
-        )
-    if scope.runs == 1:
-        yield "A single run: means have no intervals, and differences may be chance."
-    missing = [name.value for name in _ORDER if name.value not in populations]
-    if missing and len(missing) < len(_ORDER):
-        yield (
-            f"Without {', '.join(missing)}: not asked for, or no file was found. 'nearveil datasets' says how to get "
-            "them."
-        )
+    return " ".join(again)
 
 
 def _processor() -> str:
