@@ -90,7 +90,7 @@ class Example(NamedTuple):
 EXAMPLES = {
     "theorem1": Example(
         "Theorem 1", "PIC is (α, ε_c/(α-1))-RDP",
-        "holds for one user more or less, if first centers and the data's range are public, which the paper does not say",
+        "holds for one user more or less, if first centers and the data's range are public (the paper is silent)",
     ),
     "theorem2": Example(
         "Theorem 2", "RSM is (α, ε_p/(α-1))-RDP", "cost ε_p, counted with a shift of 1 and of 2", laplace_sensitivity
