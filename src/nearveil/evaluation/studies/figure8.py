@@ -47,7 +47,7 @@ def _grid(scope: Scope) -> list[dict[str, Any]]:
 def measure(
     _nobody: Dataset, *, noise: Noise, radius: float, epsilon: float, seed: int, run: int
 ) -> list[dict[str, Any]]:
-    """Move 100 points of [-1, 1]² into a disc around the origin, at the paper's noise scale: the median time of three."""
+    """Move 100 points of [-1, 1]² into a disc around the origin, at the paper's scale: the median time of three."""
     _, scale = paper.scales_for(epsilon, noise=noise)
     rng = generator(seed, run, 1)
     x, center = rng.uniform(-1, 1, (POINTS, 2)), np.zeros((POINTS, 2))
