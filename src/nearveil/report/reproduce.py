@@ -26,7 +26,7 @@ from nearveil.attacks.registry import ATTACKS, attack_class, attack_reference
 from nearveil.errors import OutputError, UsageError
 from nearveil.evaluation import paper_numbers, studies
 from nearveil.evaluation.studies.claims import verdicts
-from nearveil.evaluation.study import Part, Scope, code_digest, measure
+from nearveil.evaluation.study import Scope, code_digest, measure
 from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset, DatasetName, find_check_ins, load_dataset
 from nearveil.io.files import extension_of, read_people

@@ -8,7 +8,14 @@ import pandas as pd
 
 from nearveil.attacks.registry import ATTACKS, attack_class
 from nearveil.evaluation import paper_numbers
-from nearveil.evaluation.studies.protected import attack_users, attack_with_reference, paper_region, seed_of, targets
+from nearveil.evaluation.studies.protected import (
+    attack_users,
+    attack_with_reference,
+    paper_region,
+    seed_of,
+    targets,
+    without_gaps,
+)
 from nearveil.evaluation.study import Part, Scope, means, shares
 from nearveil.io.datasets import Dataset
 
@@ -77,7 +84,7 @@ def estimates(runs: pd.DataFrame) -> pd.DataFrame:
     acc = [shares(runs[known], _BY, ["acc"], "instances")]
     if not known.all():
         acc.append(means(runs[~known], _BY, ["acc"]))
-    return found.merge(pd.concat(acc), on=_BY)
+    return without_gaps(found.merge(pd.concat(acc), on=_BY))
 
 
 def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
