@@ -10,7 +10,6 @@ import pytest
 
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation import paper_numbers
-from nearveil.evaluation.stats import Mean
 from nearveil.evaluation.studies import PAPER, ablation, figure9, figures4to7, load, table1, table3, theorems
 from nearveil.evaluation.studies.protected import attack_users, attack_with_reference, targets
 from nearveil.evaluation.study import Scope, measure
@@ -121,7 +120,7 @@ def test_differences_are_paired_run_by_run() -> None:
         for gamma, gain in ((0.2, 0.05), (0.5, 0.0))
     ]
     [row] = figure9.against(pd.DataFrame(rows)).to_dict("records")
-    assert row["recall"] == Mean(pytest.approx(0.05), pytest.approx(0.0, abs=1e-12))
+    assert (row["recall"].value, row["recall"].half_width) == (pytest.approx(0.05), pytest.approx(0.0, abs=1e-12))
     assert row["distance MSE (km²)"].value == pytest.approx(-0.05)
 
 
@@ -222,8 +221,9 @@ def test_a_file_that_is_not_theirs_is_refused(tmp_path: Path, text: str, message
 )
 def test_counterexamples(example: Callable[[], theorems.Shown], claimed: float, found: float) -> None:
     shown = example()
-    assert shown == (pytest.approx(claimed, abs=0.001), pytest.approx(found, abs=0.004))
-    assert theorems.differ(*shown)
+    assert shown.claimed == pytest.approx(claimed, abs=0.001)
+    assert shown.found == pytest.approx(found, abs=0.004)
+    assert theorems.differ(shown.claimed, shown.found)
 
 
 def test_the_true_sensitivity_costs_more() -> None:

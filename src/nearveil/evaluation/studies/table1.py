@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -24,7 +25,7 @@ PAPER_ATTACKS = {"GI-LIA": "gi-lia", "ZO-LIA": "zo-lia"}
 PRINTED, ROUGH = "ZO-LIA, printed learning rate", "GI-LIA, radius to 100 m"
 ADAPTIVE_ACCOUNTS = (1, 4)
 # The adaptive attack finds everybody and takes longest: more of it would tell no more.
-_ADAPTIVE_INSTANCES = 20
+_ADAPTIVE_SHARE = 0.4
 _BY = ["source", "attack", "dataset", "k"]
 
 
@@ -40,7 +41,7 @@ def _grid(scope: Scope) -> list[dict[str, Any]]:
 
     found = [row for attack in PAPER_ATTACKS for source in ("Nearveil", "reference") for row in rows(source, attack)]
     found += rows("reference", PRINTED) + rows("reference", ROUGH)
-    few = min(scope.instances, _ADAPTIVE_INSTANCES)
+    few = math.ceil(_ADAPTIVE_SHARE * scope.instances)
     for accounts in ADAPTIVE_ACCOUNTS:
         found += rows("Nearveil", ATTACKS["adaptive"].name, accounts, few)
     for name in scope.attacks:
