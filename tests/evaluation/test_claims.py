@@ -13,6 +13,7 @@ from nearveil.evaluation.studies.claims import (
     DISPROVED,
     NOT_MEASURED,
     NOT_REPRODUCED,
+    OWN_DEFINITIONS,
     REPRODUCED,
     UNDECIDED,
     UNDER_READING,
@@ -30,10 +31,21 @@ JITTER = (-0.002, -0.001, 0.0, 0.001, 0.002)
 
 
 def verdict_on(text: str, **runs: list[dict[str, Any]]) -> tuple[str, str]:
+    if "table3" in runs and all(row["mechanism"] == "DPRS" for row in runs["table3"]):
+        runs["table3"] = [*runs["table3"], *weaker(runs["table3"])]
     frames = {name: pd.DataFrame(rows) for name, rows in runs.items()}
     found = verdicts(frames).set_index("claim")
     [claim] = [one for one in found.index if one.startswith(text)]
     return found.verdict[claim], found.reading[claim]
+
+
+def weaker(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Baselines that keep less of lists than DPRS, and hide users better."""
+    return [
+        row | {"mechanism": name, "recall": row["recall"] - 0.1 + JITTER[-row["run"]], "ratio_pooled": 0.1,
+               "dist_km": 9.0 + JITTER[row["run"]]}
+        for row in rows for name in BASELINES if row["reading"] == table3.NEARVEIL
+    ]  # fmt: skip
 
 
 def attack_rows(acc: float = 0.99, dist_m: float = 30.0, queries: float = 45.0, **changes: Any) -> list[dict[str, Any]]:
@@ -158,15 +170,10 @@ def test_what_the_authors_code_gave_is_no_reading_of_ours() -> None:
 
 def test_baselines() -> None:
     rows = dprs_rows()
-    weaker = [
-        row | {"mechanism": name, "recall": row["recall"] - 0.1 + JITTER[-row["run"]], "ratio_pooled": 0.1,
-               "dist_km": 9.0 + JITTER[row["run"]]}
-        for row in rows for name in BASELINES
-    ]  # fmt: skip
-    assert verdict_on("DPRS has more recall", table3=[*rows, *weaker]) == (UNDER_READING, claims.OWN_DEFINITIONS)
-    assert verdict_on("DPRS has a larger Dist", table3=[*rows, *weaker])[0] == NOT_REPRODUCED
-    assert verdict_on("SRR, Square and 2D Laplace keep", table3=[*rows, *weaker])[0] == UNDER_READING
-    stronger = [row | {"recall": row["recall"] + 0.3} for row in weaker]
+    assert verdict_on("DPRS has more recall", table3=rows) == (UNDER_READING, OWN_DEFINITIONS)
+    assert verdict_on("DPRS has a larger Dist", table3=rows)[0] == NOT_REPRODUCED
+    assert verdict_on("SRR, Square and 2D Laplace keep", table3=rows)[0] == UNDER_READING
+    stronger = [row | {"recall": row["recall"] + 0.3} for row in weaker(rows)]
     assert verdict_on("DPRS has more recall", table3=[*rows, *stronger])[0] == NOT_REPRODUCED
 
 
