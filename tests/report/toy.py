@@ -51,7 +51,7 @@ WIDE = pd.DataFrame(
             **{f"Dist (km), paper {number}": 0.583 for number in range(3)},
         }
         for data in ("brightkite", "gowalla")
-        for mechanism in ("DPRS", "2D Laplace", "<b>Square</b>")
+        for mechanism in ("DPRS", "2D Laplace", "<b>SRR")
         for epsilon in (0.5, 5.0)
     ]
 )
