@@ -38,7 +38,7 @@ def figures(runs: pd.DataFrame) -> dict[str, Figure]:
     return {"toy": figure}
 
 
-TOY = Part("table3", "A toy", grid, measure, tables, lambda runs: {"users": len(runs)})
+TOY = Part("toy", "A toy", grid, measure, tables, lambda runs: {"users": len(runs)})
 
 WIDE = pd.DataFrame(
     [
