@@ -79,7 +79,9 @@ def _body(section: Section) -> Markup:
     return filled(
         (f"parts/{section.name}.html", "part.html"),
         table=lambda name, caption="": table_markup(section.tables[name], caption),
-        figure=lambda name, caption="": figure_markup(section.figures[name], caption or f"{section.title}: {name}"),
+        figure=lambda name, caption="": figure_markup(
+            section.figures[name], caption or f"{section.title}: {name}", f"drawing-{name}"
+        ),
         facts=section.facts,
         tables=list(section.tables),
         figures=list(section.figures),
@@ -131,14 +133,14 @@ def _joined(cells: Sequence[_Cell]) -> list[_Cell | None]:
     return [cell for run in runs for cell in (replace(run[0], rows=len(run)), *[None] * (len(run) - 1))]
 
 
-def figure_markup(figure: Figure, caption: str) -> Markup:
+def figure_markup(figure: Figure, caption: str, anchor: str = "") -> Markup:
     """Return a figure as SVG whose colors follow the page's, light or dark."""
     stream = io.StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     svg = stream.getvalue()
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     svg = re.sub(r'<g id="[^"]*">', "<g>", svg)
-    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
+    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2).replace("<svg", f'<svg id="{anchor}"', 1)
     # The page's own letters.
     svg = re.sub(r"font: ([\w. ]*?)([\d.]+px) [^;\"]*", r"font: \1\2 var(--letters)", svg)
     surfaces = ("page", "panel", "grid", "land", "water", "shore")

@@ -37,7 +37,7 @@ from nearveil.mechanisms.registry import MECHANISMS, entry_of_class, mechanism_e
 from nearveil.region import Region, as_region
 from nearveil.report.maps import population_map
 from nearveil.report.page import Section, write_page
-from nearveil.report.style import LIGHT, house_style, save_png
+from nearveil.report.style import LIGHT, house_style, plain_ticks, save_png
 from nearveil.report.tables import frame_markdown
 from nearveil.types import FloatArray, no_bar
 
@@ -239,6 +239,8 @@ def _figures(name: str, runs: pd.DataFrame, populations: Mapping[str, Dataset]) 
     drawn = import_module(f"nearveil.report.{_FIGURES.get(name, 'paper_figures')}").FIGURES
     found: dict[str, Figure] = drawn[name](runs) if name in drawn else {}
     maps = {f"table2-{one.name}": population_map(one) for one in populations.values() if name == "table2"}
+    for figure in found.values():
+        plain_ticks(figure)
     return found | maps
 
 

@@ -248,6 +248,15 @@ def _intervals(estimates: Sequence[float | Estimate]) -> tuple[list[float], list
     return below, above
 
 
+def plain_ticks(figure: Figure) -> None:
+    """Label logarithmic axes with plain numbers."""
+    from matplotlib.ticker import LogFormatter  # noqa: PLC0415
+
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) if axis.get_scale() == "log"):
+        axis.set_major_formatter("{x:,g}")
+        axis.set_minor_formatter(LogFormatter(minor_thresholds=(1.0, 0.4)))
+
+
 def save_png(figure: Figure, path: Path | BinaryIO) -> None:
     """Write a figure; the same figure gives the same bytes."""
     figure.savefig(path, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 NOTHING = "–"
 """What stands in a cell without a value."""
-# Decimals of the cells of a column that differ by more are of different things.
-_ALIKE, _MOST_DECIMALS = 2, 5
+# Cells of a column have each their own decimals if they need more different ones.
+_ALIKE, _MOST_DECIMALS = 1, 5
 
 
 def cells_of(values: Sequence[object]) -> list[str]:
@@ -35,16 +35,22 @@ def cells_of(values: Sequence[object]) -> list[str]:
     >>> cells_of([Share(0.95, 0.899, 0.982), "never", 25_000])
     ['0.95 (0.90–0.98)', 'never', '25,000']
     """
-    wanted = [_decimals(value) for value in values]
-    known = [each for each in wanted if each is not None]
-    alike = round(median(known)) if known and max(known) - min(known) <= _ALIKE else None
-    # Numbers without intervals keep what they have.
-    plain = all(not isinstance(value, Share) and getattr(value, "half_width", None) is None for value in values)
-    alike = max(known) if alike is not None and plain else alike
+    own = [_decimals(value) for value in values]
+    # Numbers without intervals keep their digits beside those that have one.
+    measured = [has_interval(value) for value in values]
+    known = [one for one, has in zip(own, measured, strict=True) if one is not None and has == any(measured)]
+    alike = None
+    if known and max(known) - min(known) <= (_ALIKE if any(measured) else 2 * _ALIKE):
+        alike = round(median(known)) if any(measured) else max(known)
     return [
-        format_value(value, each if alike is None or each is None else alike)
-        for value, each in zip(values, wanted, strict=True)
+        format_value(value, one if alike is None or one is None or has != any(measured) else alike)
+        for value, one, has in zip(values, own, measured, strict=True)
     ]
+
+
+def has_interval(value: object) -> bool:
+    """Whether a value is an estimate with an interval."""
+    return isinstance(value, Share) or (isinstance(value, Mean) and value.half_width is not None)
 
 
 def format_value(value: object, decimals: int | None = None) -> str:
@@ -81,7 +87,7 @@ def _decimals(value: object) -> int | None:
     # 0.5 needs one decimal, 0.948 three.
     written = f"{number:.3g}"
     digits = written.partition("e")[0].replace(".", "").lstrip("-0").rstrip("0")
-    return _until_digit(float(number), len(digits) if float(written) == number else 3)
+    return _until_digit(float(number), len(digits) if math.isclose(float(written), number) else 3)
 
 
 def _until_digit(value: float, digits: int) -> int:
