@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nearveil.attacks.bayes import BayesAttacker, Prior, prior_from_points
-from nearveil.attacks.channels import channel_of
+from nearveil.attacks.channels import CellChannel, DensityChannel, channel_of
 from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, density_tenths, naming_targets, score_naming
 from nearveil.errors import UsageError
 from nearveil.evaluation.contenders import Contender, stated_loss
@@ -28,7 +28,7 @@ from nearveil.types import BoolArray, FloatArray, IntArray
 
 _SEED_STREAM, _QUERY_STREAM, _TARGET_STREAM, _NAMING_STREAM = range(4)
 _TARGETS_AT_ONCE = 8
-_SAMPLED_SHARE = 0.25
+_SLOW_SHARE = 0.5
 
 Row = Mapping[str, float]
 """What was measured in one run, by name; of a mean also its standard error over users, as ``NAME_se``."""
@@ -38,7 +38,7 @@ Row = Mapping[str, float]
 class Sizes:
     """How many users ask, are guessed, and are named, in one run.
 
-    As a rule, naming is much faster than guessing; where it is not, a quarter is named.
+    As a rule, naming is much faster than guessing; where it is not, half of them are named.
     """
 
     queries: int = 2_000
@@ -115,9 +115,9 @@ def what_attackers_get(
     measured = {**_mean_of("error_m", errors_m), "found": float(found.mean()), "targets": len(targets)}
     if not sizes.named:
         return measured
-    slow = not channel_of(mechanism).prepares_fast
+    slow = not isinstance(channel_of(mechanism), CellChannel | DensityChannel)
     tenths = density_tenths(mechanism.resolved_region.to_metres(places))
-    count = max(TENTHS, int(_SAMPLED_SHARE * sizes.named)) if slow else sizes.named
+    count = max(TENTHS, int(_SLOW_SHARE * sizes.named)) if slow else sizes.named
     rows = naming_targets(tenths, count, generator(seed, run, _NAMING_STREAM))
     named = chances_to_be_named(mechanism, places, published, rows)
     sparsest = tenths[rows] == TENTHS - 1
