@@ -22,62 +22,47 @@ from nearveil.types import FloatArray
 
 METERS = "planar-laplace"
 _QUICK = (METERS, "among-published", "metric", "interval", "paper")
-_MOST_RUNS = 2
 _GENERATED = {DatasetName.GAUSSIAN.value, DatasetName.BETA.value}
-_COMPARED_M = (300.0, 800.0)
-# Nobody is hidden in a list that a quarter of all users is too few for.
+# Users tell more than runs do: a few runs with many users each.
+_MOST_RUNS = 2
+# Hidden among more than a quarter of all users, nothing is left of a list.
 _LEAST_TIMES = 4
 
 
 def _grid(scope: Scope) -> list[dict[str, Any]]:
-    """A few runs with many users each: users tell more than runs do."""
-    runs = min(_MOST_RUNS, scope.runs)
+    runs, rows = min(_MOST_RUNS, scope.runs), []
     real = tuple(name for name in scope.datasets if name not in _GENERATED)
+    targets = -(-scope.runs * scope.instances // runs)
     once = replace(scope, datasets=real or scope.datasets, runs=1)
-    rows = []
     for name in (*(_QUICK if scope.quick else ALL), *scope.mechanisms):
         one = contender(name)
-        rows += once.grid(
-            contender=[name],
-            value=(one.values[1:-1] or one.values)[::2] if scope.quick else one.values,
-            runs=[runs],
-            queries=[scope.queries],
-            targets=[-(-scope.runs * scope.instances // runs)],
-            # Somebody else's class may change between calls.
-            code=[code_digest(type(one.mechanism))],
-        )
+        values = (one.values[1:-1] or one.values)[::2] if scope.quick else one.values
+        # Somebody else's class may change between calls.
+        settings = {"contender": [name], "value": values, "code": [code_digest(type(one.mechanism))]}
+        rows += once.grid(**settings, runs=[runs], queries=[scope.queries], targets=[targets])
     return rows
 
 
-def measure_setting(
-    dataset: Dataset, *, contender: str, value: float, runs: int, queries: int, targets: int, code: str, seed: int,
-    run: int,
-) -> list[dict[str, Any]]:  # fmt: skip
-    """Measure one setting in all of its runs; cells that do not change between them are calibrated once."""
-    del code
-    one = contender_of(contender)
+def measure_setting(dataset: Dataset, **setting: Any) -> list[dict[str, Any]]:
+    """Measure a setting in all of its runs; cells that do not change between them are calibrated once."""
+    one, value, seed = contender(setting["contender"]), setting["value"], setting["seed"]
     if one.swept == "hide_among" and value * _LEAST_TIMES > len(dataset.places):
         return []
-    sizes = Sizes(queries=queries, targets=targets)
-    return [
-        {"run": number, **measure(one, value, dataset, seed=seed, run=number, sizes=sizes)}
-        for number in range(run, run + runs)
-    ]
+    sizes = Sizes(queries=setting["queries"], targets=setting["targets"])
+    runs = range(setting["runs"])
+    return [{"run": run, **measure(one, value, dataset, seed=seed, run=run, sizes=sizes)} for run in runs]
 
 
-contender_of = contender
-
-
-# Curves, and what a contender has where its curve reaches a level.
+# Curves: what a contender has where another of its measures reaches a level.
 
 
 _DRAWS = 400
-_LEAST = 1e-6
+_LEAST, _SURELY = 1e-6, 0.9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """The points of a contender on one population: estimates by name, in the order of its parameter."""
+    """The points of a contender on one population: the values of its parameter, and estimates by name at each."""
 
     dataset: str
     contender: Contender
@@ -88,64 +73,63 @@ class Curve:
         """Return a row of the estimates, and rows of what they might have been, by their intervals."""
         if name == "value":
             return np.tile(self.values, (_DRAWS + 1, 1))
-        noise = np.random.default_rng([len(name), *name.encode()]).normal(size=(_DRAWS, len(self.points)))
         ends = [(one[name].value, one[name].low or 0.0, one[name].high or 0.0) for one in self.points]
         middle, low, high = np.array(ends).T
-        return np.maximum(np.vstack([middle, middle + noise * (high - low) / (2 * 1.96)]), _LEAST)
+        rng = np.random.default_rng(list(f"{self.dataset} {self.contender.name} {name}".encode()))
+        noise = rng.normal(size=(_DRAWS, len(ends))) * (high - low) / (2 * 1.96)
+        return np.maximum(np.vstack([middle, middle + noise]), _LEAST)
 
-    def at(self, name: str, level: float | FloatArray, of: str) -> FloatArray:
-        """Return one measure where another reaches a level, on lines between points; NaN where it does not."""
+    def at(self, name: str, levels: FloatArray, of: str) -> FloatArray:
+        """Return one measure where another has these levels, on lines between points; NaN beyond the ends."""
         x, y = np.log(self.drawn(name)), np.log(self.drawn(of))
-        levels = np.broadcast_to(np.log(level), len(x))
         order = np.argsort(x, axis=1)
-        x, y = np.take_along_axis(x, order, axis=1), np.take_along_axis(y, order, axis=1)
-        return np.exp([np.interp(*row, left=math.nan, right=math.nan) for row in zip(levels, x, y, strict=True)])
-
-
-def estimate(drawn: FloatArray) -> Mean | None:
-    """Return the first of them with the spread of the others as a 95 % interval; None if it is not known."""
-    known = drawn[1:][np.isfinite(drawn[1:])]
-    return Mean(float(drawn[0]), 1.96 * float(known.std())) if np.isfinite(drawn[0]) and len(known) else None
+        rows = zip(np.log(levels), np.take_along_axis(x, order, 1), np.take_along_axis(y, order, 1), strict=True)
+        return np.exp([np.interp(*row, left=math.nan, right=math.nan) for row in rows])
 
 
 def curves(runs: pd.DataFrame) -> list[Curve]:
     """Return a curve for each contender on each population."""
     found = []
     for (dataset, name), group in runs.groupby(["dataset", "contender"], sort=False):
-        settings = {value: together(own.to_dict("records")) for value, own in group.groupby("value", sort=False)}
-        found.append(Curve(str(dataset), contender(str(name)), list(settings), list(settings.values())))
+        points = {value: together(own.to_dict("records")) for value, own in group.groupby("value", sort=False)}
+        found.append(Curve(str(dataset), contender(str(name)), list(points), list(points.values())))
     return found
+
+
+def _estimate(drawn: FloatArray) -> Mean | None:
+    """Return the first with the spread of the others as a 95 % interval; None where curves may not reach."""
+    surely = np.isfinite(drawn[0]) and np.isfinite(drawn).mean() >= _SURELY
+    return Mean(float(drawn[0]), 1.96 * float(np.nanstd(drawn[1:]))) if surely else None
 
 
 # Tables.
 
 
-_MEASURES = {
+_NAMES = {
     "found": "found within 100 m", "named_sparsest": "named, sparsest tenth", "extra_m": "extra meters",
     "recall": "recall@10", "error_m": "attacker's error (m)", "named": "named",
 }  # fmt: skip
 _LEVELS = {"found": (0.5, 0.3, 0.2), "named_sparsest": (0.5, 0.3, 0.2, 0.1)}
-_METERS, _AMONG, _TIMES = "meters", "among", "times"
+_COMPARED_M = (300.0, 800.0)
+_TIMES = "times"
 
 
 def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    found = curves(runs)
-    settings = [
-        {"data set": one.dataset, "mechanism": one.contender.label, "setting": one.contender.parameter(value)}
-        | {label: point[name] for name, label in _MEASURES.items()}
-        | {"guarantee": one.contender.promise}
-        for one in found
-        for value, point in zip(one.values, one.points, strict=True)
-    ]
-    equal = [
-        {("", "data set"): one.dataset, ("", "mechanism"): one.contender.label}
-        | {
-            (f"extra meters where {_MEASURES[name]} is", f"{level:g}"): estimate(one.at(name, level, "extra_m"))
+    found, settings, equal = curves(runs), [], []
+    for one in found:
+        whose = {"data set": one.dataset, "mechanism": one.contender.label}
+        for value, point in zip(one.values, one.points, strict=True):
+            measured = {label: point[name] for name, label in _NAMES.items()}
+            setting = {"setting": one.contender.parameter(value)}
+            settings.append({**whose, **setting, **measured, "guarantee": one.contender.promise})
+        reached = {
+            (f"extra meters where {_NAMES[name]}", f"{100 * level:.0f} %"): _estimate(
+                one.at(name, np.full(_DRAWS + 1, level), "extra_m")
+            )
             for name, levels in _LEVELS.items()
             for level in levels
         }
-        for one in found
-    ]
+        equal.append({("", label): text for label, text in whose.items()} | reached)
     return {
         "frontier": pd.DataFrame(settings),
         "frontier-equal": pd.DataFrame(equal),
@@ -154,62 +138,42 @@ def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     }
 
 
-def _comparisons(found: list[Curve]) -> list[tuple[Curve, int, Curve]]:
-    """Return every number of meters that is compared, with every way to hide among users."""
-    low, high = _COMPARED_M
-    return [
-        (meters, number, among)
-        for meters in found
-        for number, value in enumerate(meters.values)
-        for among in found
-        if meters.contender.name == METERS and low <= value <= high
-        and among.contender.swept == "hide_among" and among.dataset == meters.dataset
-    ]  # fmt: skip
-
-
 def _beside(found: list[Curve], equal: str, names: tuple[str, ...]) -> pd.DataFrame:
     """Compare hiding among users with noise in meters where both have as much of one measure."""
+    meters = {one.dataset: one for one in found if one.contender.name == METERS}
     rows = []
-    for meters, number, among in _comparisons(found):
-        level = meters.drawn(equal)[:, number]
-        users = among.at(equal, level, "value")[0]
-        row: dict[tuple[str, str], Any] = {
-            ("", "data set"): meters.dataset,
-            ("", "noise (m)"): meters.values[number],
-            ("", "cells"): among.contender.label.partition(", ")[2],
-            ("", "among users"): round(users) if math.isfinite(users) else None,
-            ("", _MEASURES[equal]): meters.points[number][equal],
-        }
-        for name in names:
-            there = among.at(equal, level, name)
-            row[_MEASURES[name], _METERS] = meters.points[number][name]
-            row[_MEASURES[name], _AMONG] = estimate(there)
-            row[_MEASURES[name], _TIMES] = estimate(there / meters.drawn(name)[:, number])
-        rows.append(row)
+    for among in [one for one in found if one.contender.swept == "hide_among" and one.dataset in meters]:
+        beside = meters[among.dataset]
+        for number, length_m in enumerate(beside.values):
+            if not _COMPARED_M[0] <= length_m <= _COMPARED_M[1]:
+                continue
+            levels = beside.drawn(equal)[:, number]
+            row: dict[tuple[str, str], Any] = {
+                ("", "data set"): among.dataset,
+                ("", "cells"): among.contender.label.removeprefix("among, "),
+                ("", "noise (m)"): length_m,
+                ("", "users"): _estimate(among.at(equal, levels, "value")),
+            }
+            for name in names:
+                there = among.at(equal, levels, name)
+                row[_NAMES[name], "noise"] = beside.points[number][name]
+                row[_NAMES[name], "among"] = _estimate(there)
+                row[_NAMES[name], _TIMES] = _estimate(there / beside.drawn(name)[:, number])
+            rows.append(row)
     return pd.DataFrame(rows)
 
 
 def _facts(runs: pd.DataFrame) -> dict[str, Any]:
-    found = curves(runs)
-    lists, naming = (_tables(runs)[f"among-equal-{of}"] for of in ("lists", "naming"))
-
-    def span(table: pd.DataFrame, name: str) -> tuple[float, float] | None:
-        known = [one.value for one in table.get((_MEASURES[name], _TIMES), ()) if isinstance(one, Mean)]
-        return (min(known), max(known)) if known else None
-
-    return {
-        "runs": int(runs["runs"].max()),
-        "targets": int(runs["targets"].max()),
-        "named": int(runs["named_cases"].max()),
-        "nearest_m": {one.dataset: one.points[0]["nearest_m"] for one in found},
-        "sparsest_times": span(lists, "named_sparsest"),
-        "named_times": span(lists, "named"),
-        "extra_times": span(lists, "extra_m"),
-        "recall_times": span(naming, "recall"),
-        "extra_times_naming": span(naming, "extra_m"),
-    }
+    found: dict[str, Any] = {name: int(runs[name].max()) for name in ("runs", "queries", "targets", "named_cases")}
+    found["nearest_m"] = {one.dataset: one.points[0]["nearest_m"] for one in curves(runs)}
+    # From the least to the most, over populations, lengths and cells.
+    for of in ("lists", "naming"):
+        table = _tables(runs)[f"among-equal-{of}"]
+        for name, label in _NAMES.items():
+            known = [one.value for one in table.get((label, _TIMES), ()) if one is not None]
+            found[f"{of}_{name}"] = (min(known), max(known)) if known else None
+    return found
 
 
-PART = Part(
-    "frontier", "The frontier: what users get, and what the best attacker gets", _grid, measure_setting, _tables, _facts
-)
+_TITLE = "The frontier: what users get, and what the best attacker gets"
+PART = Part("frontier", _TITLE, _grid, measure_setting, _tables, _facts)
