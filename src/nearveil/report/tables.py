@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Sequence
+from functools import cache
+from importlib import resources
 from numbers import Integral, Real
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from nearveil.evaluation.attack_experiment import AttackRow
 from nearveil.evaluation.best_attacker import AttackerScore, BestAttacker
-from nearveil.evaluation.paper_numbers import paper_table1
 from nearveil.evaluation.stats import Mean, Share
 from nearveil.report.text_table import markdown_table, text_table
 
@@ -73,9 +75,10 @@ def _decimals(value: object) -> int | None:
     number = value.value if isinstance(value, Mean) else value
     if isinstance(number, bool | str | Integral) or not isinstance(number, Real) or not math.isfinite(number):
         return None
-    # 0.5 needs one, 0.948 three.
-    digits = f"{number:.3g}".partition("e")[0].replace(".", "").lstrip("-0").rstrip("0")
-    return _until_digit(float(number), len(digits))
+    # 0.5 needs one decimal, 0.948 three.
+    written = f"{number:.3g}"
+    digits = written.partition("e")[0].replace(".", "").lstrip("-0").rstrip("0")
+    return _until_digit(float(number), len(digits) if float(written) == number else 3)
 
 
 def _until_digit(value: float, digits: int) -> int:
@@ -154,9 +157,19 @@ def attack_cells(row: AttackRow) -> list[str]:
 
 
 def paper_cells(row: AttackRow) -> list[str]:
-    """The paper's values for the same cell, where it has any."""
-    cell = None if row.protected or row.answers != "list" else paper_table1().get((row.attack, row.dataset, row.k))
-    return ["–"] * 3 if cell is None else [f"{cell.dist_m:.2f}", f"{cell.acc:.3f}", f"{cell.cost_s:.2f}"]
+    """Return the paper's values for the same cell, where it has any."""
+    found = None if row.protected or row.answers != "list" else _paper().get((row.attack, row.dataset, row.k))
+    return [NOTHING] * 3 if found is None else found
+
+
+@cache
+def _paper() -> dict[tuple[str, str, int], list[str]]:
+    """Read the paper's Table 1 by attack, population and k, without pandas, which attacks do not need."""
+    path = resources.files("nearveil.evaluation") / "paper_numbers" / "table1_attacks.csv"
+    return {
+        (row["method"].lower(), row["dataset"], int(row["k"])): [row["dist_m"], row["acc"], row["cost_s"]]
+        for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+    }
 
 
 def with_paper(rows: Sequence[AttackRow], *, tau_m: float) -> tuple[list[str], list[list[str]]]:
