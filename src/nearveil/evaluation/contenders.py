@@ -25,12 +25,10 @@ from nearveil.mechanisms.srr import SRR
 from nearveil.privacy.guarantee import Notion, round_up
 from nearveil.region import Region, named_region
 
+# What private cells and intervals cost each user that they are made from.
 FIT_EPSILON = 1.0
-"""What private cells and intervals cost each user that they are made from."""
-PUBLISHED_BEFORE_M = 500.0
-"""Noise of the locations published before, that cells are made from."""
-PUBLIC_SHARE = 0.5
-"""Share of the users whose locations count as public data, that cells are made from."""
+# Cells are also made from locations published before with this noise, and from this share of the users as public data.
+PUBLISHED_BEFORE_M, PUBLIC_SHARE = 500.0, 0.5
 
 MakeCells = Callable[[CellPlan, Dataset], Cells]
 """Makes cells that cost users nothing more; a function of a module, or a partial of one."""
@@ -46,28 +44,14 @@ _WORDS: Mapping[Strength, tuple[str, str, str]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contender:
-    """A mechanism along one parameter.
+    """A mechanism along one parameter, ``swept``, with values from weak to strong.
 
-    Attributes
-    ----------
-    name : str
-        Its key in settings of experiments: short, or ``FILE.py:CLASS`` for others' classes.
-    label : str
-        What tables and figures call it.
-    mechanism : Mechanism
-        With its other parameters, not fitted.
-    swept : str, optional
-        The parameter that is swept; None where there is none.
-    values : tuple of float
-        Of that parameter, from weak to strong; one, whatever it is, where there is none.
-    sound, between_all_places : bool
-        Whether its guarantee holds as stated, and between any two locations rather than within an interval.
-    cells : callable, optional
-        Makes cells to hide among users with, in place of a private quadtree of their own locations.
-    arguments : tuple of str
-        What ``nearveil protect`` needs besides the parameter.
-    failure : str, optional
-        Which check of the conformance suite somebody else's class fails.
+    ``name`` is its key in settings of experiments, ``FILE.py:CLASS`` for others' classes; ``label`` is what tables call
+    it. ``mechanism`` has its other parameters and is not fitted. Without a parameter to sweep there is one value,
+    whatever it is. ``sound`` says whether its guarantee holds as stated, ``between_all_places`` whether between any two
+    locations and not only within an interval; ``failure`` is the check of the conformance suite that it fails.
+    ``cells`` makes cells to hide among users with, in place of a private quadtree of their own locations;
+    ``arguments`` are what ``nearveil protect`` needs besides the parameter.
     """
 
     name: str
@@ -94,14 +78,12 @@ class Contender:
             return mechanism.with_params(cells=_free_cells(self.cells, mechanism.cell_plan, dataset))
         return mechanism.fitted_on(dataset.places)
 
-    def parameter(self, value: float) -> str:
-        """Say what the parameter is, with its unit.
+    def suits(self, value: float, users: int) -> bool:
+        """Whether there are enough users: hidden among more than a quarter of all, nothing is left of a list."""
+        return users >= (4 * value if self.swept == "hide_among" else getattr(self.mechanism, "centres", None) or 1)
 
-        Examples
-        --------
-        >>> contender("planar-laplace").parameter(500)
-        'noise of 500 m'
-        """
+    def parameter(self, value: float) -> str:
+        """Say what the parameter is, with its unit: ``noise of 500 m``."""
         return "default settings" if self.swept is None else _WORDS[self.swept][0].format(value)
 
     def protect_arguments(self, value: float) -> tuple[str, ...]:
@@ -162,15 +144,13 @@ def _public_data(plan: CellPlan, dataset: Dataset) -> Cells:
     return cells_from_density(density, region, plan, population=len(dataset.places))
 
 
-def _among(name: str, source: str, cells: MakeCells | None, arguments: tuple[str, ...] = ()) -> Contender:
+def among_cells(
+    source: str, cells: MakeCells | None, arguments: tuple[str, ...] = (), *, name: str = "among-cells"
+) -> Contender:
+    """Return hide-among with cells from a source of its own."""
     # The fewer users, the more cells and the slower the attacker.
     values, mechanism = MECHANISMS["hide-among"].strengths[1:], HideAmong(fit_epsilon=FIT_EPSILON, region=_ANYWHERE)
     return Contender(name, f"among, {source}", mechanism, "hide_among", values, cells=cells, arguments=arguments)
-
-
-def among_cells(source: str, cells: MakeCells, arguments: tuple[str, ...]) -> Contender:
-    """Return hide-among with cells that somebody has."""
-    return _among("among-cells", source, cells, arguments)
 
 
 def _release(label: str, swept: Strength, values: tuple[float, ...], *, everywhere: bool, **given: Any) -> Contender:
@@ -181,21 +161,18 @@ def _release(label: str, swept: Strength, values: tuple[float, ...], *, everywhe
 
 
 _LENGTHS_M = MECHANISMS["planar-laplace"].strengths
-_PLANAR = Contender(
-    "planar-laplace", "planar Laplace", PlanarLaplace(), "noise_m", _LENGTHS_M,
-    arguments=("--mechanism", "planar-laplace"),
-)  # fmt: skip
+_BY_NAME = ("--mechanism", "planar-laplace")
 _PAPER = DPRS(release="paper", epsilon=1.0, centres=PAPER_CENTRES, region=_ANYWHERE)
 _DEPLOYABLE = (
-    _PLANAR,
-    _among("among", "PrivTree", None, ("--set", f"fit_epsilon={FIT_EPSILON}")),
+    Contender("planar-laplace", "planar Laplace", PlanarLaplace(), "noise_m", _LENGTHS_M, arguments=_BY_NAME),
+    among_cells("PrivTree", None, ("--set", f"fit_epsilon={FIT_EPSILON}"), name="among"),
     # With more noise, much of it leaves a city, and the attacker has to sample.
     _release("metric", "noise_m", _LENGTHS_M[1:-1], everywhere=True, noise_m=500.0),
     _release("interval", "epsilon", (8.0, 4.0, 2.0, 1.0, 0.5), everywhere=False, epsilon=1.0),
 )
 _OTHERS = (
-    _among("among-published", "published locations", _published_before),
-    _among("among-public", "public data", _public_data),
+    among_cells("published locations", _published_before, name="among-published"),
+    among_cells("public data", _public_data, name="among-public"),
     Contender("paper", "DPRS, the paper's", _PAPER, "epsilon", (5.0, 3.0, 1.0, 0.5), False, False),
     # Where so little is lost that the promise means something, next to nothing is left of a list.
     Contender("srr", "SRR", SRR(region=_ANYWHERE), "epsilon", (14.0, 12.0, 10.0, 8.0)),
@@ -224,14 +201,8 @@ def contender(name: str | type[Mechanism]) -> Contender:
     given: dict[str, Any] = {str(entry.strength): value for value in middle}
     mechanism = entry.build(region=_ANYWHERE, **given)
     stated, failure = mechanism.guarantee, None if entry.is_own else failure_of(mechanism)
-    return Contender(
-        key,
-        entry.label,
-        mechanism,
-        entry.strength if entry.strengths else None,
-        entry.strengths or (1.0,),
-        sound=stated.holds and all(one.holds for one in stated.also) and failure is None,
-        between_all_places=stated.is_promised and stated.notion in (Notion.LOCAL, Notion.METRIC),
-        arguments=("--mechanism", key),
-        failure=failure,
-    )
+    swept, values = (entry.strength, entry.strengths) if entry.strengths else (None, (1.0,))
+    sound = stated.holds and all(one.holds for one in stated.also) and failure is None
+    everywhere = stated.is_promised and stated.notion in (Notion.LOCAL, Notion.METRIC)
+    arguments = ("--mechanism", key)
+    return Contender(key, entry.label, mechanism, swept, values, sound, everywhere, None, arguments, failure)

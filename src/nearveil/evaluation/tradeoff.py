@@ -23,12 +23,13 @@ from nearveil.evaluation.stats import Estimate, Mean, share_over_runs
 from nearveil.evaluation.study import TAU_M, generator
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.registry import is_own
 from nearveil.nearby.index import nearest_rows
 from nearveil.types import BoolArray, FloatArray, IntArray
 
 _SEED_STREAM, _QUERY_STREAM, _TARGET_STREAM, _NAMING_STREAM = range(4)
 _TARGETS_AT_ONCE = 8
-_SLOW_SHARE = 0.5
+_MOST_NAMED_SLOWLY = 1_000
 
 Row = Mapping[str, Any]
 """What was measured in one run, by name; of a mean also its standard error over users, as ``NAME_se``."""
@@ -36,7 +37,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many users ask, are guessed, and are named, in one run; half as many are named where that is slow."""
+    """How many users ask, are guessed, and are named, in one run; at most 1,000 are named where that is slow."""
 
     queries: int = 2_000
     targets: int = 150
@@ -105,7 +106,7 @@ def what_attackers_get(
         return measured
     is_fast = isinstance(channel_of(mechanism), CellChannel | DensityChannel)
     tenths = density_tenths(mechanism.resolved_region.to_metres(places))
-    count = sizes.named if is_fast else max(TENTHS, int(_SLOW_SHARE * sizes.named))
+    count = sizes.named if is_fast else min(sizes.named, _MOST_NAMED_SLOWLY)
     rows = naming_targets(tenths, count, generator(seed, run, _NAMING_STREAM))
     named, sparsest = chances_to_be_named(mechanism, places, published, rows), tenths[rows] == TENTHS - 1
     return {
@@ -151,7 +152,7 @@ def _parts(mechanism: Mechanism, places: FloatArray, targets: IntArray) -> Itera
     What is published may disclose a group, such as an interval; users of other groups are no candidates. A few targets
     at a time and the users of their groups give the same guesses, many times faster.
     """
-    groups = mechanism.groups(places)
+    groups = mechanism.groups(places) if is_own(mechanism) else None
     if groups is None:
         yield np.arange(len(targets)), np.arange(len(places))
         return

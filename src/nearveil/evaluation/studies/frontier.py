@@ -25,8 +25,6 @@ _QUICK = (METERS, "among-published", "metric", "interval", "paper")
 _GENERATED = {DatasetName.GAUSSIAN.value, DatasetName.BETA.value}
 # Users tell more than runs do: a few runs with many users each.
 _MOST_RUNS = 2
-# Hidden among more than a quarter of all users, nothing is left of a list.
-_LEAST_TIMES = 4
 
 
 def _grid(scope: Scope) -> list[dict[str, Any]]:
@@ -39,18 +37,22 @@ def _grid(scope: Scope) -> list[dict[str, Any]]:
         values = (one.values[1:-1] or one.values)[::2] if scope.quick else one.values
         # Somebody else's class may change between calls.
         settings = {"contender": [name], "value": values, "code": [code_digest(type(one.mechanism))]}
-        rows += once.grid(**settings, runs=[runs], queries=[scope.queries], targets=[targets])
+        sizes = {"queries": [scope.queries], "targets": [targets], "named_most": [2_000 if scope.quick else 5_000]}
+        rows += once.grid(**settings, runs=[runs], **sizes)
     return rows
 
 
 def measure_setting(dataset: Dataset, **setting: Any) -> list[dict[str, Any]]:
     """Measure a setting in all of its runs; cells that do not change between them are calibrated once."""
     one, value, seed = contender(setting["contender"]), setting["value"], setting["seed"]
-    if one.swept == "hide_among" and value * _LEAST_TIMES > len(dataset.places):
+    if not one.suits(value, len(dataset.places)):
         return []
-    sizes = Sizes(queries=setting["queries"], targets=setting["targets"])
-    runs = range(setting["runs"])
-    return [{"run": run, **measure(one, value, dataset, seed=seed, run=run, sizes=sizes)} for run in runs]
+    sizes = Sizes(setting["queries"], setting["targets"], setting["named_most"])
+    named = {"mechanism": one.label, "setting": one.parameter(value)}
+    return [
+        {"run": run, **named, **measure(one, value, dataset, seed=seed, run=run, sizes=sizes)}
+        for run in range(setting["runs"])
+    ]
 
 
 # Curves: what a contender has where another of its measures reaches a level.
@@ -111,7 +113,7 @@ _NAMES = {
 }  # fmt: skip
 _LEVELS = {"found": (0.5, 0.3, 0.2), "named_sparsest": (0.5, 0.3, 0.2, 0.1)}
 _COMPARED_M = (300.0, 800.0)
-_TIMES = "times"
+_USUAL_M, _TIMES = 500.0, "times"
 
 
 def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -164,8 +166,12 @@ def _beside(found: list[Curve], equal: str, names: tuple[str, ...]) -> pd.DataFr
 
 
 def _facts(runs: pd.DataFrame) -> dict[str, Any]:
-    found: dict[str, Any] = {name: int(runs[name].max()) for name in ("runs", "queries", "targets", "named_cases")}
-    found["nearest_m"] = {one.dataset: one.points[0]["nearest_m"] for one in curves(runs)}
+    found: dict[str, Any] = {name: int(runs[name].max()) for name in ("runs", "queries", "targets", "named_most")}
+    found["noise"] = []
+    for one in curves(runs):
+        if one.contender.name == METERS:
+            usual = int(np.argmin(np.abs(np.array(one.values) - _USUAL_M)))
+            found["noise"].append({"dataset": one.dataset, "noise_m": one.values[usual], **one.points[usual]})
     # From the least to the most, over populations, lengths and cells.
     for of in ("lists", "naming"):
         table = _tables(runs)[f"among-equal-{of}"]
