@@ -134,5 +134,4 @@ def reproduce(
             say(f"{name}\n\n{frame_text(table, width=TEXT_WIDTH)}\n")
     if len(found.verdicts):
         say(f"{frame_text(found.verdicts, width=TEXT_WIDTH)}\n")
-    page, *others = found.files
-    say(f"Written: {page}, and beside it {', '.join(path.name for path in others)}")
+    say(f"Written: {found.files[0]}; beside it every table (.md), every figure (.png) and raw results (.csv)")

@@ -36,7 +36,7 @@ READINGS: dict[str, dict[str, Any]] = {
     REDRAWN: {"outside": "redraw"},
     "kept": {"outside": "keep"},
     "clipped": {"outside": "clip"},
-    "as printed": {"outside": "as printed", "least_count": None},
+    "as printed": {"outside": "as printed"},
     LITTLE_NOISE: {"outside": "keep", "scale": "1/epsilon"},
     "redrawn, largest order": {"outside": "redraw", "order": math.inf},
 }
@@ -222,7 +222,6 @@ def _facts(runs: pd.DataFrame) -> dict[str, Any]:
         "compared": 4 * len(dprs.groupby(["dataset", "epsilon"])),
         "least_redrawn": dprs["redrawn"].min(),
         "most_redrawn": dprs["redrawn"].max(),
-        "users_recall": (dprs["users_recall"].min(), dprs["users_recall"].max()),
     }
 
 
