@@ -124,7 +124,7 @@ def test_what_may_be_recommended_is_sound_and_others_are_labeled() -> None:
     assert len({one.label for one in ALL.values()}) == len(ALL)
     assert contender("dprs") is ALL["metric"]
     mine = contender(Learned)
-    assert (mine.swept, mine.is_own, mine.promise) == ("epsilon", False, "between all locations")
+    assert (mine.swept, mine.promise) == ("epsilon", "between all locations")
 
 
 @pytest.mark.parametrize(("name", "value", "loss"), [

@@ -23,7 +23,7 @@ from nearveil.mechanisms.registry import MECHANISMS, Strength, entry_of_class, i
 from nearveil.mechanisms.square import Square
 from nearveil.mechanisms.srr import SRR
 from nearveil.privacy.guarantee import Notion, round_up
-from nearveil.region import Region, named_region
+from nearveil.region import named_region
 
 # What private cells and intervals cost each user that they are made from.
 FIT_EPSILON = 1.0
@@ -65,15 +65,12 @@ class Contender:
     arguments: tuple[str, ...] = ()
     failure: str | None = None
 
-    def at(self, value: float, region: Region, seed: int | None) -> Mechanism:
-        """Return the mechanism with a value of its parameter, in a region, not fitted."""
+    def fitted(self, value: float, dataset: Dataset, seed: int | None) -> Mechanism:
+        """Return the mechanism with a value of its parameter, ready to publish the users of a population."""
         # Users to hide among are counted in whole numbers.
         given = {} if self.swept is None else {self.swept: int(value) if self.swept == "hide_among" else value}
-        return self.mechanism.with_params(region=region.with_scaling("isotropic"), seed=seed, **given)
-
-    def fitted(self, value: float, dataset: Dataset, seed: int | None) -> Mechanism:
-        """Return it ready to publish the users of a population."""
-        mechanism = self.at(value, dataset.region, seed)
+        region = dataset.region.with_scaling("isotropic")
+        mechanism = self.mechanism.with_params(region=region, seed=seed, **given)
         if self.cells is not None and isinstance(mechanism, HideAmong):
             return mechanism.with_params(cells=_free_cells(self.cells, mechanism.cell_plan, dataset))
         return mechanism.fitted_on(dataset.places)
@@ -94,11 +91,6 @@ class Contender:
         return (*self.arguments, option, form.format(value))
 
     @property
-    def is_own(self) -> bool:
-        """Whether it is one of ours."""
-        return is_own(self.mechanism)
-
-    @property
     def fit_loss(self) -> float:
         """What users lose whose locations it learns from, at any distance; twice the cost, for another location."""
         pays = self.cells is None and self.mechanism.is_to_be_fitted and self.sound
@@ -108,10 +100,10 @@ class Contender:
     def promise(self) -> str:
         """What the guarantee is, in a few words."""
         if not self.sound:
-            return "claim refuted" if self.is_own or self.failure else "none"
-        if self.swept == "hide_among":
-            return "between all locations, by steps"
-        return "between all locations" if self.between_all_places else "within an interval"
+            return "claim refuted" if is_own(self.mechanism) or self.failure else "none"
+        if not self.between_all_places:
+            return "within an interval"
+        return "between all locations, by steps" if self.swept == "hide_among" else "between all locations"
 
 
 @lru_cache(maxsize=8)

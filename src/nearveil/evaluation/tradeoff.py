@@ -63,10 +63,9 @@ def measure(
 def what_users_get(
     dataset: Dataset, published: FloatArray, *, k: int, queries: int, rng: np.random.Generator
 ) -> dict[str, float]:
-    """Return recall, distance ratio and the cost in meters of lists of k, asked from where users are.
+    """Return the mean true distance of the k users listed and of the k nearest, the difference, and recall.
 
-    ``listed_m`` is the mean true distance of the k users listed, ``nearest_m`` that of the true k nearest, ``extra_m``
-    the difference; ``ratio`` is the second over the first, each summed over all queries.
+    ``ratio`` is the second over the first, each summed over all queries.
     """
     true_m, published_m = (dataset.region.to_metres(places) for places in (dataset.places, published))
     if not 1 <= k < len(true_m):
@@ -95,10 +94,7 @@ def _mean_of(name: str, values: FloatArray) -> dict[str, float]:
 def what_attackers_get(
     mechanism: Mechanism, places: FloatArray, published: FloatArray, *, sizes: Sizes, seed: int, run: int = 0
 ) -> dict[str, float]:
-    """Return the best attacker's mean error, and the shares that it finds within 100 m and names.
-
-    ``named_sparsest`` is the share named of the tenth of users who live where users are sparsest.
-    """
+    """Return the best attacker's mean error, and the shares that it finds, names, and names where users are sparse."""
     targets = generator(seed, run, _TARGET_STREAM).permutation(len(places))[: sizes.targets]
     errors_m, found = guesses(mechanism, places, published, targets)
     measured = {**_mean_of("error_m", errors_m), "found": float(found.mean()), "targets": len(targets)}

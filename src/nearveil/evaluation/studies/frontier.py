@@ -111,7 +111,7 @@ _NAMES = {
     "found": "found within 100 m", "named_sparsest": "named, sparsest tenth", "extra_m": "extra meters",
     "recall": "recall@10", "error_m": "attacker's error (m)", "named": "named",
 }  # fmt: skip
-_LEVELS = {"found": (0.5, 0.3, 0.2), "named_sparsest": (0.5, 0.3, 0.2, 0.1)}
+_LEVELS = [(name, level) for name in ("found", "named_sparsest") for level in (0.5, 0.3, 0.2, 0.1)]
 _COMPARED_M = (300.0, 800.0)
 _USUAL_M, _TIMES = 500.0, "times"
 
@@ -122,16 +122,13 @@ def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
         whose = {"data set": one.dataset, "mechanism": one.contender.label}
         for value, point in zip(one.values, one.points, strict=True):
             measured = {label: point[name] for name, label in _NAMES.items()}
-            setting = {"setting": one.contender.parameter(value)}
-            settings.append({**whose, **setting, **measured, "guarantee": one.contender.promise})
-        reached = {
-            (f"extra meters where {_NAMES[name]}", f"{100 * level:.0f} %"): _estimate(
-                one.at(name, np.full(_DRAWS + 1, level), "extra_m")
-            )
-            for name, levels in _LEVELS.items()
-            for level in levels
-        }
-        equal.append({("", label): text for label, text in whose.items()} | reached)
+            setting, promise = one.contender.parameter(value), one.contender.promise
+            settings.append({**whose, "setting": setting, **measured, "guarantee": promise})
+        row: dict[tuple[str, str], Any] = {("", label): text for label, text in whose.items()}
+        for name, level in _LEVELS:
+            there = one.at(name, np.full(_DRAWS + 1, level), "extra_m")
+            row[f"extra meters where {_NAMES[name]}", f"{100 * level:.0f} %"] = _estimate(there)
+        equal.append(row)
     return {
         "frontier": pd.DataFrame(settings),
         "frontier-equal": pd.DataFrame(equal),
@@ -150,12 +147,9 @@ def _beside(found: list[Curve], equal: str, names: tuple[str, ...]) -> pd.DataFr
             if not _COMPARED_M[0] <= length_m <= _COMPARED_M[1]:
                 continue
             levels = beside.drawn(equal)[:, number]
-            row: dict[tuple[str, str], Any] = {
-                ("", "data set"): among.dataset,
-                ("", "cells"): among.contender.label.removeprefix("among, "),
-                ("", "noise (m)"): length_m,
-                ("", "users"): _estimate(among.at(equal, levels, "value")),
-            }
+            cells, users = among.contender.label.removeprefix("among, "), _estimate(among.at(equal, levels, "value"))
+            head = {"data set": among.dataset, "cells": cells, "noise (m)": length_m, "users": users}
+            row = {("", label): value for label, value in head.items()}
             for name in names:
                 there = among.at(equal, levels, name)
                 row[_NAMES[name], "noise"] = beside.points[number][name]
