@@ -141,6 +141,13 @@ _KNOWN = {
     "DPRS-Gaussian": Look("sky", "P", "--"),
     "2D Laplace": Look("purple", "v", ":"),
     "Laplace": Look("purple", "v", ":"),
+    # Releases of DPRS have a color, and ways to hide among users have one each.
+    "DPRS, metric": Look("blue", "P", "--"),
+    "DPRS, interval": Look("blue", "o", "-"),
+    "DPRS, the paper's": Look("blue", "X", ":"),
+    "among, PrivTree": Look("vermilion", "s", "--"),
+    "among, published locations": Look("sky", "D", "-"),
+    "among, public data": Look("grey", "^", ":"),
     "GI-LIA": Look("orange", "o", "--"),
     "ZO-LIA": Look("vermilion", "s", "-."),
     # Epsilon, from cold to warm as less is hidden.
