@@ -1,0 +1,147 @@
+"""What a year gives away: everything published of a user over 1 to 12 months, and what the budget of places does.
+
+Users of a synthetic city, or one's own, report every hour to the publisher of a running service, and an attacker
+combines all that is published of them (`nearveil.evaluation.longitudinal`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nearveil.evaluation.longitudinal import MONTHS, LongitudinalAttacker, addresses, density, pairs, score_months
+from nearveil.evaluation.movement import BAD_GPS, GOOD_GPS, HOME, MONTH, commute, stay_put
+from nearveil.evaluation.published_history import first_moment, publish_journeys
+from nearveil.evaluation.study import Part, Scope, generator, means, shares
+from nearveil.io.datasets import Dataset, DatasetName
+from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
+from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
+from nearveil.mechanisms.hide_among import HideAmong
+from nearveil.nearby.publishing.keys import KEY_BYTES, SecretKeys
+from nearveil.nearby.publishing.protection import Protection
+from nearveil.region import named_region
+from nearveil.types import IntArray
+
+CITY = "demo city"
+AT_HOME, COMMUTES = "stay at home", "commute"
+DRAWN_AGAIN, USUAL, FEW_PLACES, AMONG = "500 m, drawn again", "500 m", "500 m, 5 places", "among 100"
+SERVICES: dict[str, dict[str, Any]] = {
+    # To compare with: all noise is drawn again in each window, and a location counts at once. No service does that.
+    DRAWN_AGAIN: {"dwell_epochs": 1},
+    USUAL: {},
+    FEW_PLACES: {"new_places": 5},
+    AMONG: {"hide_among": 100},
+}
+"""Services by name, with the settings that are not the defaults."""
+_CURVES = (
+    (DRAWN_AGAIN, AT_HOME, "bad"), (USUAL, AT_HOME, "good"), (USUAL, AT_HOME, "bad"), (AMONG, AT_HOME, "bad"),
+    (USUAL, COMMUTES, "bad"), (FEW_PLACES, COMMUTES, "bad"),
+)  # fmt: skip
+_QUICK_UNTIL = 3
+_USERS_OVER_INSTANCES = 2
+_STREAM = 7
+BY = ["dataset", "service", "users", "gps", "attacker"]
+"""What makes a curve."""
+
+
+def _grid(scope: Scope) -> list[dict[str, Any]]:
+    papers = {name.value for name in DatasetName}
+    own = [name for name in scope.datasets if name not in papers] or [CITY]
+    settings = {"cases": _USERS_OVER_INSTANCES * scope.instances, "until": _QUICK_UNTIL if scope.quick else MONTHS[-1]}
+    return [
+        {"dataset": name, "service": service, "users": users, "gps": gps, **settings, "seed": scope.seed, "run": run}
+        for name in own
+        for service, users, gps in _CURVES
+        for run in range(scope.runs)
+    ]
+
+
+def measure(
+    dataset: Dataset, *, service: str, users: str, gps: str, cases: int, until: int, seed: int, run: int
+) -> list[dict[str, Any]]:
+    """Let users report, publish, and attack; a row for each attacker and number of months."""
+    rng, homes_m = generator(seed, run, _STREAM), dataset.region.to_metres(dataset.places)
+    rows = np.sort(rng.choice(len(homes_m), size=min(cases, len(homes_m) // 2), replace=False))
+    works_m, others_m = homes_m[rng.permutation(len(homes_m))], np.delete(homes_m, rows, axis=0)
+    keys = SecretKeys(noise=rng.bytes(KEY_BYTES), tokens=rng.bytes(KEY_BYTES))
+    protection, bad_share = _protection(dataset, rows, **SERVICES[service]), BAD_GPS if gps == "bad" else GOOD_GPS
+    when: dict[str, Any] = {"starts_s": first_moment(protection), "lasts": until * MONTH}
+    known = [density(others_m, dataset.region), addresses(homes_m)]
+    if users == COMMUTES:
+        journeys = commute(homes_m[rows], works_m[rows], homes_m, **when, rng=rng)
+        known.append(pairs(homes_m, works_m))
+    else:
+        journeys = stay_put(homes_m[rows], **when)
+    histories = publish_journeys(
+        protection, journeys, gps=bad_share, keys=keys, forgets=service == DRAWN_AGAIN, rng=rng
+    )
+    right, rhythm = np.mean([each.right for each in histories], axis=0), journeys.time_by_kind()
+    months = [number for number in MONTHS if number <= until]
+    found = []
+    for knowledge in known:
+        attacker = LongitudinalAttacker(protection, knowledge, bad_share, rhythm if users == COMMUTES else None)
+        scores = score_months(histories, attacker, journeys.places_m[:, HOME], rows, months)
+        for number, *values in zip(months, *(each.mean(axis=1) for each in scores.values()), strict=True):
+            result: dict[str, Any] = dict(zip(scores, values, strict=True))
+            result["named"] = None if knowledge.name == "density" else result["named"]
+            own = {"attacker": knowledge.name, "months": number, "cases": len(rows), "right": right[:number].mean()}
+            found.append(own | result)
+    return found
+
+
+def _protection(dataset: Dataset, rows: IntArray, *, hide_among: int | None = None, **settings: Any) -> Protection:
+    if hide_among is not None:
+        # The cells are from other people, as from a census.
+        others = np.delete(dataset.places, rows, axis=0)
+        cells = cells_from_points(others, dataset.region, CellPlan(hide_among=hide_among))
+        settings["among"] = HideAmong(hide_among, cells=cells)
+    return Protection(region=dataset.region, **settings)
+
+
+def found_by_months(runs: pd.DataFrame, column: str = "found") -> pd.DataFrame:
+    """Return the share found, or named, with its interval, in a row for each curve and number of months."""
+    return shares(runs[runs[column].notna()], [*BY, "months"], [column], "cases")
+
+
+def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    averages = means(runs, [*BY, "months"], ["error_m", "points", "right"])
+    commuters = averages[averages.users == COMMUTES]
+    right = commuters[commuters.attacker == "addresses"][["dataset", "service", "months", "right", "points"]]
+    names = {"months": "after months", "right": "time at the right place", "points": "points a month"}
+    return {
+        "year": _wide(found_by_months(runs), "found"),
+        "year-named": _wide(found_by_months(runs, "named"), "named"),
+        "year-error": _wide(averages, "error_m"),
+        "year-budget": right.rename(columns=names),
+    }
+
+
+def _wide(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+    wide = frame.set_index([*BY, "months"])[column].unstack("months", sort=False)
+    wide.columns = pd.Index([f"{number} month{'s' if number > 1 else ''}" for number in wide.columns])
+    names = {"users": "users who", "gps": "GPS", "attacker": "attacker knows"}
+    return wide.reset_index().rename(columns=names)
+
+
+def _facts(runs: pd.DataFrame) -> dict[str, Any]:
+    """What the first and the last of the months give away, by the names of four curves."""
+    found = found_by_months(runs[(runs.dataset == runs.dataset.iloc[0]) & (runs.gps == "bad")]).set_index(BY[1:])
+    curves = {
+        "kept": (USUAL, AT_HOME, "addresses"), "again": (DRAWN_AGAIN, AT_HOME, "addresses"),
+        "commuters": (USUAL, COMMUTES, "home and work"), "few": (FEW_PLACES, COMMUTES, "home and work"),
+    }  # fmt: skip
+    facts: dict[str, Any] = {"months": int(runs.months.max()), "users": int(runs.cases.iloc[0] * runs.run.nunique())}
+    for name, (service, users, attacker) in curves.items():
+        own = found.loc[(service, users, "bad", attacker)].sort_values("months")
+        facts |= {f"{name}_first": own.found.iloc[0], f"{name}_last": own.found.iloc[-1]}
+    return facts
+
+
+def _populations() -> dict[str, Dataset]:
+    region = named_region("san-francisco")
+    return {CITY: Dataset(CITY, region, synthetic_city(PEOPLE, region, rng=SEED), "generated")}
+
+
+PART = Part("year", "What a year gives away", _grid, measure, _tables, _facts, _populations)
