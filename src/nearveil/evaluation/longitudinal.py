@@ -123,9 +123,10 @@ class LongitudinalAttacker:
         kinds = [self._kinds(each) for each in shown]
         # The home is near the points that are most surely of it.
         surest = {int(np.argmax(own[HOME] * each.sum(axis=1))) for each, own in zip(shown, kinds, strict=True)}
-        rows = self._ends[HOME].support(history.points_m[sorted(surest)])
+        likelihoods = [end.likelihood(history.points_m) for end in self._ends]
+        rows = self._ends[HOME].support(likelihoods[HOME][:, sorted(surest)])
         homes = Candidates(self.knowledge.homes_m[rows], np.zeros(len(rows)), self.knowledge.areas_m2[rows])
-        seen = [end.seen_from(history.points_m, rows) for end in self._ends]
+        seen = [end.seen_from(each, rows) for end, each in zip(self._ends, likelihoods, strict=True)]
         found: dict[bytes, tuple[BayesEstimate, IntArray]] = {}
         answers = []
         for each, own in zip(shown, kinds, strict=True):
@@ -196,21 +197,20 @@ class _Reports:
         chances = np.exp(log_weights - log_weights.max())
         self._sample = self._own[rng.choice(count, size=self._SAMPLE, p=chances / chances.sum())]
 
-    def _likelihood(self, points_m: FloatArray) -> FloatArray:
+    def likelihood(self, points_m: FloatArray) -> FloatArray:
+        """Return how likely each point is from each cell, up to a constant for each point."""
         return np.exp(self._log_likelihood(self._region.publish(self._region.from_metres(points_m))))
 
-    def support(self, points_m: FloatArray) -> IntArray:
+    def support(self, likelihood: FloatArray) -> IntArray:
         """Return the candidates from which any of the points may be."""
-        likelihood = self._likelihood(points_m)
         is_near = (likelihood > math.exp(-_SUPPORT_LOG) * likelihood.max(axis=0)).any(axis=1)
         return np.flatnonzero(is_near[self._own])
 
-    def seen_from(self, points_m: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+    def seen_from(self, likelihood: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return what each point says of these candidates after good fixes and after bad ones.
 
         It is how likely the point is, over how likely it is of all users on average.
         """
-        likelihood = self._likelihood(points_m)
         # Nobody is farther away than a few in all can be.
         usual = likelihood[self._sample].mean(axis=0) + likelihood.max(axis=0, initial=_IMPOSSIBLE) / len(self._own)
         return (likelihood / usual)[self._own[rows]], self._bad[rows] @ (likelihood / usual)
