@@ -34,14 +34,9 @@ TAU_M = 100.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Knowledge:
-    """What an attacker knows of where users live: `addresses`, `pairs` or `density` make it.
+    """What an attacker knows of where users live, and perhaps work: `addresses`, `pairs` or `density` make it.
 
-    Attributes
-    ----------
-    homes_m, works_m : ndarray of shape (n, 2)
-        Where the user may live, and where a user who lives there works; None if that is not known.
-    log_weights, areas_m2 : ndarray
-        How likely each home is before anything is seen, and the area that it stands for; 0 for an address.
+    Each home has a weight before anything is seen, and an area that it stands for: 0 for an address.
     """
 
     name: str
@@ -97,13 +92,7 @@ class LongitudinalAttacker:
     It knows the protection with its noise and its grid of places, how phones err, how users spend their weeks in
     general, and what its `Knowledge` says. It tells the points of the home from others by how long and at which hours
     each was shown, takes those that were shown briefly for bad fixes, and multiplies what all of them say.
-
-    Parameters
-    ----------
-    gps : float
-        Share of bad fixes.
-    time_by_kind : ndarray, optional
-        How users spend their time (`Journeys.time_by_kind`); None for users who never leave home.
+    ``time_by_kind`` says how users spend their time (`Journeys.time_by_kind`); without it, they never leave home.
     """
 
     def __init__(
@@ -235,9 +224,7 @@ def score_months(
     scores = np.zeros((4, len(months), len(homes_m)))
     for who, history in enumerate(histories):
         points = (history.shown.sum(axis=2) > 0).sum(axis=1)
-        for row, (number, (guess, likeliest)) in enumerate(
-            zip(months, attacker.guesses(history, months), strict=True)
-        ):
+        for row, (number, (guess, likeliest)) in enumerate(zip(months, attacker.guesses(history, months), strict=True)):
             found = math.dist(guess.best_disc, homes_m[who]) <= TAU_M
             error_m, named = math.dist(guess.median, homes_m[who]), (rows[who] in likeliest) / len(likeliest)
             scores[:, row, who] = found, named, error_m, points[:number].mean()

@@ -22,27 +22,21 @@ HOME, WORK, ELSEWHERE = 0, 1, 2
 """Kinds of places, and the numbers of a user's first two; all others are elsewhere."""
 
 HOUR_KINDS = ("night", "working hours", "evening", "weekend")
-_NIGHT_BEGINS, _NIGHT_ENDS = 23, 7
-_WORK_BEGINS, _WORK_ENDS = 9, 17
 _DAY_H, _WEEK_H, _WORKING_WEEK_H = 24, 168, 120
 # The first of January 1970 was a Thursday; weeks begin on Monday.
 _FIRST_HOUR_OF_WEEK = 3 * _DAY_H
 
-REGULAR_PLACES = 3
-"""Places besides home and work where a commuter returns on evenings and weekends."""
-RARE_PER_MONTH = 4.0
-"""Mean number of places that a commuter visits once, in 30 days."""
+# A commuter returns to a few regular places on evenings and weekends, and visits rare ones once, so many in 30 days.
+REGULAR_PLACES, RARE_PER_MONTH = 3, 4.0
 _AT_WORK, _OUT_ON_EVENINGS, _OUT_ON_WEEKENDS = 0.85, 0.25, 0.6
-
 
 SIGMA_M, BAD_M = 10.0, 150.0
 """Standard deviation of a fix along each axis, and how much farther off a bad fix is, in a random direction."""
 GOOD_GPS, BAD_GPS = 0.0, 0.05
 """Shares of bad fixes."""
-# Share of bad spells that last several fixes with the same direction, such as a reflection from a tower.
+# Share of bad spells that last 2 fixes or more with the same direction, such as a reflection from a tower.
 _RUN_SHARE, _LONGEST_RUN = 0.2, 4
 MEAN_SPELL = 1 - _RUN_SHARE + _RUN_SHARE * (2 + _LONGEST_RUN) / 2
-"""Mean number of fixes of a bad spell."""
 
 
 def fixes(places_m: FloatArray, bad_share: float, rng: np.random.Generator) -> FloatArray:
@@ -64,16 +58,10 @@ def fixes(places_m: FloatArray, bad_share: float, rng: np.random.Generator) -> F
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Journeys:
-    """Where users are in each hour.
+    """Where users are in each hour from a moment on, in seconds since 1970.
 
-    Attributes
-    ----------
-    places_m : ndarray of shape (users, places, 2)
-        The places of each user: home, work, other regular places, and those visited once.
-    where : ndarray of shape (users, hours)
-        The number of the place where a user is.
-    starts_s : float
-        When the first hour begins, in seconds since 1970.
+    ``places_m`` has the shape (users, places, 2): home, work, other regular places, and those visited once. ``where``
+    is the number of the place where a user is, of the shape (users, hours).
     """
 
     places_m: FloatArray = field(repr=False)
@@ -86,10 +74,8 @@ class Journeys:
         Anyone may know this from a survey of how people spend their days. Rows are home, work and elsewhere.
         """
         of_hour, kinds = hour_kinds(self.starts_s, self.where.shape[1]), np.minimum(self.where, ELSEWHERE)
-        counts = [
-            np.bincount(of_hour, (kinds == kind).sum(axis=0), minlength=len(HOUR_KINDS))
-            for kind in range(ELSEWHERE + 1)
-        ]
+        columns = [(kinds == kind).sum(axis=0) for kind in (HOME, WORK, ELSEWHERE)]
+        counts = [np.bincount(of_hour, users, minlength=len(HOUR_KINDS)) for users in columns]
         return np.asarray(counts / np.sum(counts, axis=0).clip(1))
 
 
@@ -103,8 +89,7 @@ def hour_kinds(starts_s: float, hours: int) -> IntArray:
     """Return the kind of each hour from a moment on, as a number of `HOUR_KINDS`."""
     of_week = hours_of_week(starts_s, hours)
     of_day = of_week % _DAY_H
-    night = (of_day >= _NIGHT_BEGINS) | (of_day < _NIGHT_ENDS)
-    at_work = (of_day >= _WORK_BEGINS) & (of_day < _WORK_ENDS)
+    night, at_work = (of_day >= 23) | (of_day < 7), (of_day >= 9) & (of_day < 17)
     kinds = np.select([night, of_week >= _WORKING_WEEK_H, at_work], [0, 3, 1], default=2)
     return kinds.astype(np.int64)
 

@@ -27,16 +27,10 @@ _FIRST_DAY_S = 18_000 * 86_400.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
-    """All that was published of one user.
+    """All that was published of one user: the different points, and for how many epochs each was shown.
 
-    Attributes
-    ----------
-    points_m : ndarray of shape (k, 2)
-        The different points.
-    shown : ndarray of shape (months, k, kinds of hours)
-        For how many epochs each point was shown in each month, by the kind of hour (`HOUR_KINDS`).
-    right : ndarray
-        For each month, the share of epochs in which the point shown is of the place where the user is.
+    ``shown`` has the shape (months, points, kinds of hours). ``right`` is for each month the share of epochs in which
+    the point shown is of the place where the user is.
     """
 
     points_m: FloatArray = field(repr=False)
@@ -62,25 +56,14 @@ def publish_journeys(
 ) -> list[History]:
     """Let users report in each epoch while they move, publish as a service does, and count what was shown when.
 
-    Parameters
-    ----------
-    protection : Protection
-        What the service does; epochs of whole hours.
-    gps : float
-        Share of bad fixes.
-    keys : SecretKeys, optional
-        Of the noise; new ones by default.
-    forgets : bool
-        Begin with an empty store and other keys in each window, so that all noise is drawn again. A service does not
-        do that; it is to compare with.
-    send_all : bool
-        Send also the reports that change nothing.
+    A service that ``forgets`` begins with an empty store and other keys in each window, so that all noise is drawn
+    again. None does that; it is to compare with. ``send_all`` sends also the reports that change nothing. ``gps`` is
+    the share of bad fixes.
     """
     schedule, generator, keys = protection.schedule, np.random.default_rng(rng), keys or new_keys()
-    if schedule.epoch % HOUR:
-        raise UsageError("users move by the hour; choose epochs of whole hours")
-    hours_each = schedule.epoch // HOUR
-    where = journeys.where[:, ::hours_each].astype(np.int64)
+    if schedule.epoch != HOUR:
+        raise UsageError("users move by the hour; choose epochs of one hour")
+    where = journeys.where.astype(np.int64)
     reported = [fixes(own[at], gps, generator) for own, at in zip(journeys.places_m, where, strict=True)]
     edge_m = np.array(protection.region.half_extent_m)
     fixes_m = np.clip(np.array(reported), -edge_m, edge_m)
@@ -95,8 +78,8 @@ def publish_journeys(
         service = _Service(protection, own_keys, fixes_m[:, begin : end + 1], first + begin)
         for own, more in zip(changes, service.run(send_all=send_all), strict=True):
             own += [(begin + row, x, y) for row, x, y in more]
-    of_hour = hour_kinds(journeys.starts_s, journeys.where.shape[1])[::hours_each]
-    month_of = epochs // (MONTH // schedule.epoch)
+    of_hour = hour_kinds(journeys.starts_s, len(epochs))
+    month_of = epochs // (MONTH // HOUR)
     return [_history(own, places, of_hour, month_of) for own, places in zip(changes, where, strict=True)]
 
 
@@ -135,7 +118,9 @@ class _Service:
                 continue
             self._epoch = number
             fixes_m = self._fixes_m[senders, number].tolist()
-            reports = [Report(self._names[who], *at, receipts.get(who)) for who, at in zip(senders, fixes_m, strict=True)]
+            reports = [
+                Report(self._names[who], *at, receipts.get(who)) for who, at in zip(senders, fixes_m, strict=True)
+            ]
             answers = self._publisher.receive(reports)
             # Nothing waits from one epoch to the next but what was reported, so epochs without reports are left out.
             self._epoch = number + 1

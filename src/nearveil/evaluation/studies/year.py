@@ -39,9 +39,11 @@ _CURVES = (
     (DRAWN_AGAIN, AT_HOME, "bad"), (USUAL, AT_HOME, "good"), (USUAL, AT_HOME, "bad"), (AMONG, AT_HOME, "bad"),
     (USUAL, COMMUTES, "bad"), (FEW_PLACES, COMMUTES, "bad"),
 )  # fmt: skip
-_QUICK_UNTIL = 3
-_USERS_OVER_INSTANCES = 2
-_STREAM = 7
+_QUOTED = {
+    "kept": (USUAL, AT_HOME, "bad", "addresses"), "again": (DRAWN_AGAIN, AT_HOME, "bad", "addresses"),
+    "commuters": (USUAL, COMMUTES, "bad", "home and work"), "few": (FEW_PLACES, COMMUTES, "bad", "home and work"),
+}  # fmt: skip
+_QUICK_UNTIL, _STREAM = 3, 7
 BY = ["dataset", "service", "users", "gps", "attacker"]
 """What makes a curve."""
 
@@ -49,7 +51,7 @@ BY = ["dataset", "service", "users", "gps", "attacker"]
 def _grid(scope: Scope) -> list[dict[str, Any]]:
     papers = {name.value for name in DatasetName}
     own = [name for name in scope.datasets if name not in papers] or [CITY]
-    settings = {"cases": _USERS_OVER_INSTANCES * scope.instances, "until": _QUICK_UNTIL if scope.quick else MONTHS[-1]}
+    settings = {"cases": scope.instances, "until": _QUICK_UNTIL if scope.quick else MONTHS[-1]}
     return [
         {"dataset": name, "service": service, "users": users, "gps": gps, **settings, "seed": scope.seed, "run": run}
         for name in own
@@ -84,10 +86,8 @@ def measure(
         attacker = LongitudinalAttacker(protection, knowledge, bad_share, rhythm if users == COMMUTES else None)
         scores = score_months(histories, attacker, journeys.places_m[:, HOME], rows, months)
         for number, *values in zip(months, *(each.mean(axis=1) for each in scores.values()), strict=True):
-            result: dict[str, Any] = dict(zip(scores, values, strict=True))
-            result["named"] = None if knowledge.name == "density" else result["named"]
             own = {"attacker": knowledge.name, "months": number, "cases": len(rows), "right": right[:number].mean()}
-            found.append(own | result)
+            found.append(own | dict(zip(scores, values, strict=True)))
     return found
 
 
@@ -100,42 +100,30 @@ def _protection(dataset: Dataset, rows: IntArray, *, hide_among: int | None = No
     return Protection(region=dataset.region, **settings)
 
 
-def found_by_months(runs: pd.DataFrame, column: str = "found") -> pd.DataFrame:
-    """Return the share found, or named, with its interval, in a row for each curve and number of months."""
-    return shares(runs[runs[column].notna()], [*BY, "months"], [column], "cases")
+def found_by_months(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the share found with its interval, in a row for each curve and number of months."""
+    return shares(runs, [*BY, "months"], ["found"], "cases")
 
 
 def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    averages = means(runs, [*BY, "months"], ["error_m", "points", "right"])
-    commuters = averages[averages.users == COMMUTES]
-    right = commuters[commuters.attacker == "addresses"][["dataset", "service", "months", "right", "points"]]
-    names = {"months": "after months", "right": "time at the right place", "points": "points a month"}
-    return {
-        "year": _wide(found_by_months(runs), "found"),
-        "year-named": _wide(found_by_months(runs, "named"), "named"),
-        "year-error": _wide(averages, "error_m"),
-        "year-budget": right.rename(columns=names),
-    }
-
-
-def _wide(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    wide = frame.set_index([*BY, "months"])[column].unstack("months", sort=False)
-    wide.columns = pd.Index([f"{number} month{'s' if number > 1 else ''}" for number in wide.columns])
-    names = {"users": "users who", "gps": "GPS", "attacker": "attacker knows"}
-    return wide.reset_index().rename(columns=names)
+    found = found_by_months(runs).set_index([*BY, "months"]).found.unstack("months", sort=False)
+    found.columns = pd.Index([f"{number} month{'s' if number > 1 else ''}" for number in found.columns])
+    ends = runs[(runs.attacker == "addresses") & runs.months.isin([runs.months.min(), runs.months.max()])]
+    averages = means(ends, [*BY[:-1], "months"], ["points", "right", "error_m"])
+    names = {
+        "users": "users who", "gps": "GPS", "attacker": "attacker knows", "points": "points a month",
+        "right": "time at the right place", "error_m": "error (m), addresses known",
+    }  # fmt: skip
+    return {"year": found.reset_index().rename(columns=names), "year-points": averages.rename(columns=names)}
 
 
 def _facts(runs: pd.DataFrame) -> dict[str, Any]:
-    """What the first and the last of the months give away, by the names of four curves."""
-    found = found_by_months(runs[(runs.dataset == runs.dataset.iloc[0]) & (runs.gps == "bad")]).set_index(BY[1:])
-    curves = {
-        "kept": (USUAL, AT_HOME, "addresses"), "again": (DRAWN_AGAIN, AT_HOME, "addresses"),
-        "commuters": (USUAL, COMMUTES, "home and work"), "few": (FEW_PLACES, COMMUTES, "home and work"),
-    }  # fmt: skip
+    """Return what is found after the first and after all months, of four curves."""
+    found = found_by_months(runs[runs.dataset == runs.dataset.iloc[0]]).set_index(BY[1:]).sort_index()
     facts: dict[str, Any] = {"months": int(runs.months.max()), "users": int(runs.cases.iloc[0] * runs.run.nunique())}
-    for name, (service, users, attacker) in curves.items():
-        own = found.loc[(service, users, "bad", attacker)].sort_values("months")
-        facts |= {f"{name}_first": own.found.iloc[0], f"{name}_last": own.found.iloc[-1]}
+    for name, curve in _QUOTED.items():
+        first, *_, last = found.loc[curve].sort_values("months").found
+        facts |= {f"{name}_first": first, f"{name}_last": last}
     return facts
 
 
