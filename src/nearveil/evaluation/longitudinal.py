@@ -18,8 +18,8 @@ from scipy.sparse import csr_matrix
 from nearveil.attacks.bayes import BayesEstimate, Candidates, best_guesses
 from nearveil.attacks.channels import DensityChannel
 from nearveil.errors import UsageError
-from nearveil.evaluation.movement import BAD_GPS, BAD_M, ELSEWHERE, HOME, MONTH, SIGMA_M, WORK, stay_put
-from nearveil.evaluation.published_history import History, cells_at, first_moment, publish_journeys
+from nearveil.evaluation.movement import BAD_GPS, BAD_M, ELSEWHERE, HOME, MONTH, SIGMA_M, WORK, Journeys, stay_put
+from nearveil.evaluation.published_history import History, cells_at, publish_journeys
 from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region
@@ -56,16 +56,12 @@ def pairs(homes_m: FloatArray, works_m: FloatArray) -> Knowledge:
     return replace(addresses(homes_m), name="home and work", works_m=works_m)
 
 
-_DENSITY_GRID_M = 125.0
-_SMOOTHED_OVER_CELLS = 2.0
-
-
 def density(population_m: FloatArray, region: Region) -> Knowledge:
     """Know how densely other users live, and no address."""
-    extent_m, side_m = np.array(region.half_extent_m), _DENSITY_GRID_M
+    extent_m, side_m = np.array(region.half_extent_m), 125.0
     x, y = (np.arange(-count, count + 1) * side_m for count in np.ceil(extent_m / side_m))
     edges = [np.append(centers, centers[-1] + side_m) - side_m / 2 for centers in (x, y)]
-    smooth = gaussian_filter(np.histogram2d(*population_m.T, bins=edges)[0], _SMOOTHED_OVER_CELLS)
+    smooth = gaussian_filter(np.histogram2d(*population_m.T, bins=edges)[0], sigma=2.0)
     column, row = np.nonzero(smooth > 1e-6 * smooth.max())
     places_m = np.clip(np.column_stack([x[column], y[row]]), -extent_m, extent_m)
     return Knowledge("density", places_m, None, np.log(smooth[column, row]), np.full(len(places_m), side_m**2))
@@ -74,13 +70,11 @@ def density(population_m: FloatArray, region: Region) -> Knowledge:
 # The attacker.
 
 
-# A place that is shown for less than this share of the longest one of its kind comes from a bad fix.
-_BRIEF = 0.2
-_BRIEF_IS_BAD, _LONG_IS_BAD = 0.9, 0.02
-# Most points that are shown so briefly are of places that users visit now and then, which are many.
+# A point that is shown for less than this share of the longest one of its kind comes from a bad fix, or from a place
+# that users visit now and then: these are many.
+_BRIEF, _BRIEF_IS_BAD, _LONG_IS_BAD = 0.2, 0.9, 0.02
 _BRIEF_IS_REGULAR, _BRIEF_IS_REGULAR_IF_GPS_IS_GOOD = 0.1, 0.001
-_LEAST_SHARE, _MAY_BE, _IMPOSSIBLE = 0.002, 1e-3, 1e-300
-_ALIKE = 1e-9
+_LEAST_SHARE, _MAY_BE, _ALIKE, _IMPOSSIBLE = 0.002, 1e-3, 1e-9, 1e-300
 # A home from which a point is this much less likely than from the best one is not looked at: the noise is eight times
 # as long as on average in two of a million cases.
 _SUPPORT_LOG = 16.0
@@ -209,26 +203,38 @@ class _Reports:
 
 
 def score_months(
-    histories: Sequence[History],
-    attacker: LongitudinalAttacker,
-    homes_m: FloatArray,
+    protection: Protection,
+    journeys: Journeys,
     rows: IntArray,
-    months: Sequence[int] = MONTHS,
-) -> dict[str, FloatArray]:
-    """Let an attacker guess each user's home from what was published in the first months.
+    known: Sequence[Knowledge],
+    months: Sequence[int],
+    *,
+    gps: float,
+    rng: np.random.Generator,
+    forgets: bool = False,
+) -> list[dict[str, FloatArray]]:
+    """Publish users, and let an attacker guess their homes for each knowledge from the first so many months.
 
     Returns for each number of months and user whether the home is ``found`` within `TAU_M`, whether the likeliest home
-    is the right one (``named``, ties shared evenly), the error of the best guess (``error_m``), and how many different
-    ``points`` were shown in a month on average. ``rows`` says which row of the attacker's addresses is each user's.
+    is the right address (``named``, ties shared evenly), the error of the best guess (``error_m``), how many different
+    ``points`` were shown in a month, and the share of the time in which that of the ``right`` place was. ``rows`` are
+    the users' in the addresses.
     """
-    scores = np.zeros((4, len(months), len(homes_m)))
-    for who, history in enumerate(histories):
-        points = (history.shown.sum(axis=2) > 0).sum(axis=1)
-        for row, (number, (guess, likeliest)) in enumerate(zip(months, attacker.guesses(history, months), strict=True)):
-            found = math.dist(guess.best_disc, homes_m[who]) <= TAU_M
-            error_m, named = math.dist(guess.median, homes_m[who]), (rows[who] in likeliest) / len(likeliest)
-            scores[:, row, who] = found, named, error_m, points[:number].mean()
-    return dict(zip(("found", "named", "error_m", "points"), scores, strict=True))
+    histories = publish_journeys(protection, journeys, gps=gps, forgets=forgets, rng=rng)
+    rhythm = journeys.time_by_kind() if journeys.places_m.shape[1] > WORK else None
+    found = []
+    for knowledge in known:
+        attacker = LongitudinalAttacker(protection, knowledge, gps, rhythm)
+        scores = np.zeros((5, len(months), len(rows)))
+        for who, (history, home) in enumerate(zip(histories, journeys.places_m[:, HOME], strict=True)):
+            points = (history.shown.sum(axis=2) > 0).sum(axis=1)
+            for at, (guess, likeliest) in enumerate(attacker.guesses(history, months)):
+                named = math.nan if knowledge.areas_m2.any() else (rows[who] in likeliest) / len(likeliest)
+                is_found, error_m = math.dist(guess.best_disc, home) <= TAU_M, math.dist(guess.median, home)
+                averages = points[: months[at]].mean(), history.right[: months[at]].mean()
+                scores[:, at, who] = is_found, named, error_m, *averages
+        found.append(dict(zip(("found", "named", "error_m", "points", "right"), scores, strict=True)))
+    return found
 
 
 class MonthsFigure(NamedTuple):
@@ -243,26 +249,18 @@ class MonthsFigure(NamedTuple):
 
 
 def measure_months(
-    protection: Protection,
-    homes: FloatArray,
-    *,
-    targets: IntArray | None = None,
-    months: Sequence[int] = MONTHS,
-    rng: np.random.Generator | int = 1,
+    protection: Protection, homes: FloatArray, *, targets: IntArray, months: Sequence[int], rng: np.random.Generator
 ) -> list[MonthsFigure]:
     """Return what users who stay at home give away over months, to an attacker who knows every address.
 
-    Every twentieth fix of their phones is bad. ``homes`` are everybody's, in degrees, and ``targets`` the rows of
-    those to find, all by default.
+    Every twentieth fix of their phones is bad. ``homes`` are everybody's, in degrees; ``targets`` are the rows of
+    those to find.
     """
     homes_m = protection.region.to_metres(protection.region.check(homes))
-    rows = np.arange(len(homes_m)) if targets is None else targets
-    if not len(rows) or not months or min(months) < 1:
+    if not len(targets) or not months or min(months) < 1:
         raise UsageError("there must be at least one user, and one number of months, 1 or more")
-    journeys = stay_put(homes_m[rows], starts_s=first_moment(protection), lasts=max(months) * MONTH)
-    histories = publish_journeys(protection, journeys, gps=BAD_GPS, rng=rng)
-    attacker = LongitudinalAttacker(protection, addresses(homes_m), BAD_GPS)
-    scores, users = score_months(histories, attacker, homes_m[rows], rows, months), len(rows)
-    shares = [[share_over_runs([each.sum()], users) for each in scores[name]] for name in ("found", "named")]
+    journeys = stay_put(homes_m[targets], max(months) * MONTH)
+    (scores,) = score_months(protection, journeys, targets, [addresses(homes_m)], months, gps=BAD_GPS, rng=rng)
+    shares = [[share_over_runs([each.sum()], len(targets)) for each in scores[name]] for name in ("found", "named")]
     means = [[mean_over_runs(each.tolist()) for each in scores[name]] for name in ("error_m", "points")]
-    return [MonthsFigure(number, users, *each) for number, *each in zip(months, *shares, *means, strict=True)]
+    return [MonthsFigure(number, len(targets), *each) for number, *each in zip(months, *shares, *means, strict=True)]

@@ -23,8 +23,10 @@ HOME, WORK, ELSEWHERE = 0, 1, 2
 
 HOUR_KINDS = ("night", "working hours", "evening", "weekend")
 _DAY_H, _WEEK_H, _WORKING_WEEK_H = 24, 168, 120
+FIRST_HOUR = 18_000 * _DAY_H
+"""Hours from 1970 to the first hour of all journeys, a Sunday that begins a window of 30 days."""
 # The first of January 1970 was a Thursday; weeks begin on Monday.
-_FIRST_HOUR_OF_WEEK = 3 * _DAY_H
+_FIRST_HOUR_OF_WEEK = FIRST_HOUR + 3 * _DAY_H
 
 # A commuter returns to a few regular places on evenings and weekends, and visits rare ones once, so many in 30 days.
 REGULAR_PLACES, RARE_PER_MONTH = 3, 4.0
@@ -58,7 +60,7 @@ def fixes(places_m: FloatArray, bad_share: float, rng: np.random.Generator) -> F
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Journeys:
-    """Where users are in each hour from a moment on, in seconds since 1970.
+    """Where users are in each hour, from `FIRST_HOUR` on.
 
     ``places_m`` has the shape (users, places, 2): home, work, other regular places, and those visited once. ``where``
     is the number of the place where a user is, of the shape (users, hours).
@@ -66,47 +68,39 @@ class Journeys:
 
     places_m: FloatArray = field(repr=False)
     where: NDArray[np.int16] = field(repr=False)
-    starts_s: float
 
     def time_by_kind(self) -> FloatArray:
         """Return the share of the time that users spend at each kind of place, by the kind of hour.
 
         Anyone may know this from a survey of how people spend their days. Rows are home, work and elsewhere.
         """
-        of_hour, kinds = hour_kinds(self.starts_s, self.where.shape[1]), np.minimum(self.where, ELSEWHERE)
+        of_hour, kinds = hour_kinds(self.where.shape[1]), np.minimum(self.where, ELSEWHERE)
         columns = [(kinds == kind).sum(axis=0) for kind in (HOME, WORK, ELSEWHERE)]
         counts = [np.bincount(of_hour, users, minlength=len(HOUR_KINDS)) for users in columns]
         return np.asarray(counts / np.sum(counts, axis=0).clip(1))
 
 
-def hours_of_week(starts_s: float, hours: int) -> IntArray:
-    """Return the hour of the week, Monday's first being 0, for each hour from a moment on."""
-    first = int(starts_s // HOUR.total_seconds())
-    return (first + _FIRST_HOUR_OF_WEEK + np.arange(hours, dtype=np.int64)) % _WEEK_H
+def _hours_of_week(hours: int) -> IntArray:
+    """Return the hour of the week for each hour from `FIRST_HOUR` on; Monday's first is 0."""
+    return (_FIRST_HOUR_OF_WEEK + np.arange(hours, dtype=np.int64)) % _WEEK_H
 
 
-def hour_kinds(starts_s: float, hours: int) -> IntArray:
-    """Return the kind of each hour from a moment on, as a number of `HOUR_KINDS`."""
-    of_week = hours_of_week(starts_s, hours)
+def hour_kinds(hours: int) -> IntArray:
+    """Return the kind of each hour from `FIRST_HOUR` on, as a number of `HOUR_KINDS`."""
+    of_week = _hours_of_week(hours)
     of_day = of_week % _DAY_H
     night, at_work = (of_day >= 23) | (of_day < 7), (of_day >= 9) & (of_day < 17)
     kinds = np.select([night, of_week >= _WORKING_WEEK_H, at_work], [0, 3, 1], default=2)
     return kinds.astype(np.int64)
 
 
-def stay_put(homes_m: FloatArray, *, starts_s: float, lasts: timedelta) -> Journeys:
+def stay_put(homes_m: FloatArray, lasts: timedelta) -> Journeys:
     """Return users who never leave home."""
-    return Journeys(homes_m[:, None], np.zeros((len(homes_m), lasts // HOUR), dtype=np.int16), starts_s)
+    return Journeys(homes_m[:, None], np.zeros((len(homes_m), lasts // HOUR), dtype=np.int16))
 
 
 def commute(
-    homes_m: FloatArray,
-    works_m: FloatArray,
-    city_m: FloatArray,
-    *,
-    starts_s: float,
-    lasts: timedelta,
-    rng: np.random.Generator,
+    homes_m: FloatArray, works_m: FloatArray, city_m: FloatArray, lasts: timedelta, rng: np.random.Generator
 ) -> Journeys:
     """Return users who commute; their other places are drawn from the places of a city.
 
@@ -115,12 +109,12 @@ def commute(
     """
     users, hours = len(homes_m), lasts // HOUR
     where = np.zeros((users, hours), dtype=np.int16)
-    of_week = hours_of_week(starts_s, hours)
+    of_week = _hours_of_week(hours)
     for start in range(0, hours, _DAY_H):
         _spend_day(where[:, start : start + _DAY_H], of_week[start : start + _DAY_H], rng)
     most = _visit_rare_places(where, rng)
     drawn = city_m[rng.integers(0, len(city_m), (users, REGULAR_PLACES + most))]
-    return Journeys(np.concatenate([homes_m[:, None], works_m[:, None], drawn], axis=1), where, starts_s)
+    return Journeys(np.concatenate([homes_m[:, None], works_m[:, None], drawn], axis=1), where)
 
 
 def _spend_day(day: NDArray[np.int16], of_week: IntArray, rng: np.random.Generator) -> None:

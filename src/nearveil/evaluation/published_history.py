@@ -6,23 +6,19 @@ that is set, so that what is measured is what is deployed.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.evaluation.movement import HOUR, HOUR_KINDS, MONTH, Journeys, fixes, hour_kinds
-from nearveil.nearby.publishing.keys import KEY_BYTES, SecretKeys, keyed_bytes, new_keys, place_tags, service_key
+from nearveil.evaluation.movement import FIRST_HOUR, HOUR, HOUR_KINDS, MONTH, Journeys, fixes, hour_kinds
+from nearveil.nearby.publishing.keys import KEY_BYTES, SecretKeys, keyed_bytes, place_tags, service_key
 from nearveil.nearby.publishing.protection import Cell, PlaceCells, PlaceGrid, Protection
 from nearveil.nearby.publishing.publisher import Publisher, Report
 from nearveil.nearby.stores.base import STEP_M, Held
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.types import FloatArray, IntArray
-
-# Some day in 2019 that begins a window of 30 days, and one of 720.
-_FIRST_DAY_S = 18_000 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,21 +34,14 @@ class History:
     right: FloatArray = field(repr=False)
 
 
-def first_moment(protection: Protection) -> float:
-    """Return the beginning of the window in which users begin to report, in seconds since 1970."""
-    window_s = protection.schedule.window.total_seconds()
-    return math.ceil(_FIRST_DAY_S / window_s) * window_s
-
-
 def publish_journeys(
     protection: Protection,
     journeys: Journeys,
     *,
     gps: float,
-    keys: SecretKeys | None = None,
+    rng: np.random.Generator,
     forgets: bool = False,
     send_all: bool = False,
-    rng: np.random.Generator | int = 1,
 ) -> list[History]:
     """Let users report in each epoch while they move, publish as a service does, and count what was shown when.
 
@@ -60,26 +49,24 @@ def publish_journeys(
     again. None does that; it is to compare with. ``send_all`` sends also the reports that change nothing. ``gps`` is
     the share of bad fixes.
     """
-    schedule, generator, keys = protection.schedule, np.random.default_rng(rng), keys or new_keys()
+    schedule, keys = protection.schedule, SecretKeys(noise=rng.bytes(KEY_BYTES), tokens=rng.bytes(KEY_BYTES))
     if schedule.epoch != HOUR:
         raise UsageError("users move by the hour; choose epochs of one hour")
     where = journeys.where.astype(np.int64)
-    reported = [fixes(own[at], gps, generator) for own, at in zip(journeys.places_m, where, strict=True)]
-    edge_m = np.array(protection.region.half_extent_m)
-    fixes_m = np.clip(np.array(reported), -edge_m, edge_m)
-    first, epochs = schedule.epoch_at(journeys.starts_s), np.arange(where.shape[1])
+    reported = [fixes(own[at], gps, rng) for own, at in zip(journeys.places_m, where, strict=True)]
+    fixes_m = np.clip(reported, *np.outer([-1, 1], protection.region.half_extent_m))
+    epochs = np.arange(where.shape[1])
     # A report counts in the window of the next epoch.
-    windows = (first + 1 + epochs) // schedule.epochs_per_window if forgets else np.zeros_like(epochs)
+    windows = (FIRST_HOUR + 1 + epochs) // schedule.epochs_per_window if forgets else np.zeros_like(epochs)
     changes: list[list[Change]] = [[] for _ in where]
     for window in np.unique(windows).tolist():
         begin, end = np.flatnonzero(windows == window)[[0, -1]].tolist()
         noise = keyed_bytes(keys.noise, "nearveil other keys", str(window).encode(), size=KEY_BYTES)
         own_keys = SecretKeys(noise=noise, tokens=keys.tokens) if forgets else keys
-        service = _Service(protection, own_keys, fixes_m[:, begin : end + 1], first + begin)
+        service = _Service(protection, own_keys, fixes_m[:, begin : end + 1], FIRST_HOUR + begin)
         for own, more in zip(changes, service.run(send_all=send_all), strict=True):
             own += [(begin + row, x, y) for row, x, y in more]
-    of_hour = hour_kinds(journeys.starts_s, len(epochs))
-    month_of = epochs // (MONTH // HOUR)
+    of_hour, month_of = hour_kinds(len(epochs)), epochs // (MONTH // HOUR)
     return [_history(own, places, of_hour, month_of) for own, places in zip(changes, where, strict=True)]
 
 

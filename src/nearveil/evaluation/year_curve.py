@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -15,31 +16,23 @@ from typing import TYPE_CHECKING, Any
 
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.privacy.ledger.budget import duration_text
-from nearveil.region import named_region
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 COMMAND = "nearveil reproduce year"
 _FILE = "year.json"
-_POPULATION = "25,000 synthetic users in the San Francisco region"
-_PROTOCOL = (
-    "Users report every hour to the publisher of a service. Fixes are 10 m off, and every twentieth is 150 m off, a "
-    "fifth of the spells 2 to 4 fixes long. Users who commute have work, 3 other regular places, and 4 places a month "
-    "that they visit once. The attacker knows the noise, the grid, how phones err and how users spend their weeks, and "
-    "either how densely others live, or every address, or every address with the place where the user who lives there "
-    "works. A month has 30 days. Intervals are 95 % intervals over users."
-)
 
 
 @lru_cache(maxsize=1)
-def _text() -> str:
-    return resources.files("nearveil.evaluation").joinpath(_FILE).read_text(encoding="utf-8")
+def _document() -> dict[str, Any]:
+    text = resources.files("nearveil.evaluation").joinpath(_FILE).read_text(encoding="utf-8")
+    return dict(json.loads(text))
 
 
 def year_chart(protection: Protection) -> dict[str, Any]:
     """Return what is shipped: settings, population, protocol, and curves, none where these settings differ."""
-    document: dict[str, Any] = json.loads(_text())
+    document = _document()
     return document | {"curves": document["curves"] if _settings(protection) == document["settings"] else []}
 
 
@@ -48,28 +41,26 @@ def year_note(protection: Protection) -> str:
     own = {(curve["person"], curve["attacker"]): curve for curve in year_chart(protection)["curves"]}
     if not own:
         return (
-            f"What months of published locations give away was not measured for these settings; '{COMMAND}' and "
-            "'nearveil plan' measure it for others."
+            f"What months of published locations give away was not measured for these settings; '{COMMAND}' measures "
+            "it for the defaults, and 'nearveil plan' for your own."
         )
     known, unknown = own["stays at home", "addresses"], own["stays at home", "density"]
-    both = own.get(("commutes", "home and work"))
-    commuters = "" if both is None else (
-        f" Of {both['people']:,} users who commute, an attacker who knows where all users live and work finds the home "
-        f"of {_percent(both['found'][0])} after one month and of {_percent(both['found'][-1])} after "
-        f"{both['months'][-1]}."
-    )  # fmt: skip
+    pairs = own["commutes", "home and work"]["found"]
     return (
-        f"What months give away, measured on {known['people']:,} synthetic users who stay at home, with phones of "
-        "which every twentieth fix is 150 m off. An attacker who combines all that is published of a user finds within "
-        f"100 m, after {_listed([str(number) for number in known['months']])} months: "
-        f"{_listed([_percent(share) for share in known['found']])} if every address is known, "
-        f"{_listed([_percent(share) for share in unknown['found']])} if none is (95 % intervals in brackets)."
-        f"{commuters} Other users and longer were not measured. Measured by '{COMMAND}'."
+        f"What months give away, measured on {known['people']:,} synthetic users who stay at home and as many who "
+        "commute, with phones of which every twentieth fix is 150 m off. An attacker who combines all that is "
+        "published of a user who stays at home finds the home within 100 m, after "
+        f"{_listed(map(str, known['months']))} months, in {_listed(map(_percent, known['found']))} of cases if every "
+        f"address is known, and in {_listed(map(_percent, unknown['found']))} if none is (95 % intervals in brackets). "
+        "If it is known where all users live and work, the attacker finds the home of a user who commutes in "
+        f"{_percent(pairs[0])} of cases after one month and in {_percent(pairs[-1])} after {known['months'][-1]}. "
+        f"Other users and longer were not measured. Measured by '{COMMAND}'."
     )
 
 
-def _listed(words: list[str]) -> str:
-    return f"{', '.join(words[:-1])} and {words[-1]}"
+def _listed(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}"
 
 
 def _percent(share: dict[str, float]) -> str:
@@ -91,26 +82,12 @@ def shipped(runs: DataFrame) -> dict[str, Any]:
     from nearveil.evaluation.studies import year  # noqa: PLC0415 - loads pandas, and a service only reads curves
 
     runs = runs[(runs.service == year.USUAL) & (runs.gps == "bad")]
-    curves = [
-        {
-            "person": {year.AT_HOME: "stays at home", year.COMMUTES: "commutes"}[users],
-            "attacker": attacker,
-            "people": int(runs.cases.iloc[0] * runs.run.nunique()),
-            "months": group.months.tolist(),
-            "found": [
-                {name: round(getattr(share, name), 4) for name in ("value", "low", "high")} for share in group.found
-            ],
-        }
-        for (users, attacker), group in year.found_by_months(runs).groupby(["users", "attacker"], sort=False)
-    ]
-    settings = _settings(Protection(region=named_region("san-francisco")))
-    return {
-        "settings": settings,
-        "population": _POPULATION,
-        "protocol": _PROTOCOL,
-        "command": COMMAND,
-        "curves": curves,
-    }
+    curves = []
+    for (users, attacker), group in year.found_by_months(runs).groupby(["users", "attacker"], sort=False):
+        found = [{end: round(getattr(share, end), 4) for end in ("value", "low", "high")} for share in group.found]
+        people, months = int(runs.cases.iloc[0] * runs.run.nunique()), group.months.tolist()
+        curves.append({"person": users, "attacker": attacker, "people": people, "months": months, "found": found})
+    return _document() | {"curves": curves}
 
 
 if __name__ == "__main__":

@@ -11,30 +11,28 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nearveil.evaluation.longitudinal import MONTHS, LongitudinalAttacker, addresses, density, pairs, score_months
-from nearveil.evaluation.movement import BAD_GPS, GOOD_GPS, HOME, MONTH, commute, stay_put
-from nearveil.evaluation.published_history import first_moment, publish_journeys
+from nearveil.evaluation.longitudinal import MONTHS, addresses, density, pairs, score_months
+from nearveil.evaluation.movement import BAD_GPS, GOOD_GPS, MONTH, commute, stay_put
 from nearveil.evaluation.study import Part, Scope, generator, means, shares
 from nearveil.io.datasets import Dataset, DatasetName
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.nearby.publishing.keys import KEY_BYTES, SecretKeys
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import named_region
-from nearveil.types import IntArray
 
 CITY = "demo city"
-AT_HOME, COMMUTES = "stay at home", "commute"
+AT_HOME, COMMUTES = "stays at home", "commutes"
 DRAWN_AGAIN, USUAL, FEW_PLACES, AMONG = "500 m, drawn again", "500 m", "500 m, 5 places", "among 100"
 SERVICES: dict[str, dict[str, Any]] = {
     # To compare with: all noise is drawn again in each window, and a location counts at once. No service does that.
     DRAWN_AGAIN: {"dwell_epochs": 1},
     USUAL: {},
     FEW_PLACES: {"new_places": 5},
-    AMONG: {"hide_among": 100},
+    AMONG: {},
 }
 """Services by name, with the settings that are not the defaults."""
+_AMONG = 100
 _CURVES = (
     (DRAWN_AGAIN, AT_HOME, "bad"), (USUAL, AT_HOME, "good"), (USUAL, AT_HOME, "bad"), (AMONG, AT_HOME, "bad"),
     (USUAL, COMMUTES, "bad"), (FEW_PLACES, COMMUTES, "bad"),
@@ -66,38 +64,26 @@ def measure(
     """Let users report, publish, and attack; a row for each attacker and number of months."""
     rng, homes_m = generator(seed, run, _STREAM), dataset.region.to_metres(dataset.places)
     rows = np.sort(rng.choice(len(homes_m), size=min(cases, len(homes_m) // 2), replace=False))
-    works_m, others_m = homes_m[rng.permutation(len(homes_m))], np.delete(homes_m, rows, axis=0)
-    keys = SecretKeys(noise=rng.bytes(KEY_BYTES), tokens=rng.bytes(KEY_BYTES))
-    protection, bad_share = _protection(dataset, rows, **SERVICES[service]), BAD_GPS if gps == "bad" else GOOD_GPS
-    when: dict[str, Any] = {"starts_s": first_moment(protection), "lasts": until * MONTH}
-    known = [density(others_m, dataset.region), addresses(homes_m)]
+    works_m, bad_share = homes_m[rng.permutation(len(homes_m))], BAD_GPS if gps == "bad" else GOOD_GPS
+    among, others = None, np.delete(dataset.places, rows, axis=0)
+    if service == AMONG:
+        # The cells are from other users, as from a census.
+        among = HideAmong(_AMONG, cells=cells_from_points(others, dataset.region, CellPlan(hide_among=_AMONG)))
+    protection = Protection(region=dataset.region, among=among, **SERVICES[service])
+    known = [density(dataset.region.to_metres(others), dataset.region), addresses(homes_m)]
     if users == COMMUTES:
-        journeys = commute(homes_m[rows], works_m[rows], homes_m, **when, rng=rng)
+        journeys = commute(homes_m[rows], works_m[rows], homes_m, until * MONTH, rng)
         known.append(pairs(homes_m, works_m))
     else:
-        journeys = stay_put(homes_m[rows], **when)
-    histories = publish_journeys(
-        protection, journeys, gps=bad_share, keys=keys, forgets=service == DRAWN_AGAIN, rng=rng
-    )
-    right, rhythm = np.mean([each.right for each in histories], axis=0), journeys.time_by_kind()
-    months = [number for number in MONTHS if number <= until]
-    found = []
-    for knowledge in known:
-        attacker = LongitudinalAttacker(protection, knowledge, bad_share, rhythm if users == COMMUTES else None)
-        scores = score_months(histories, attacker, journeys.places_m[:, HOME], rows, months)
-        for number, *values in zip(months, *(each.mean(axis=1) for each in scores.values()), strict=True):
-            own = {"attacker": knowledge.name, "months": number, "cases": len(rows), "right": right[:number].mean()}
-            found.append(own | dict(zip(scores, values, strict=True)))
-    return found
-
-
-def _protection(dataset: Dataset, rows: IntArray, *, hide_among: int | None = None, **settings: Any) -> Protection:
-    if hide_among is not None:
-        # The cells are from other people, as from a census.
-        others = np.delete(dataset.places, rows, axis=0)
-        cells = cells_from_points(others, dataset.region, CellPlan(hide_among=hide_among))
-        settings["among"] = HideAmong(hide_among, cells=cells)
-    return Protection(region=dataset.region, **settings)
+        journeys = stay_put(homes_m[rows], until * MONTH)
+    months, forgets = [number for number in MONTHS if number <= until], service == DRAWN_AGAIN
+    scores = score_months(protection, journeys, rows, known, months, gps=bad_share, rng=rng, forgets=forgets)
+    return [
+        {"attacker": knowledge.name, "months": number, "cases": len(rows)}
+        | {name: float(values[at].mean()) for name, values in own.items()}
+        for knowledge, own in zip(known, scores, strict=True)
+        for at, number in enumerate(months)
+    ]
 
 
 def found_by_months(runs: pd.DataFrame) -> pd.DataFrame:
@@ -111,7 +97,7 @@ def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     ends = runs[(runs.attacker == "addresses") & runs.months.isin([runs.months.min(), runs.months.max()])]
     averages = means(ends, [*BY[:-1], "months"], ["points", "right", "error_m"])
     names = {
-        "users": "users who", "gps": "GPS", "attacker": "attacker knows", "points": "points a month",
+        "users": "each user", "gps": "GPS", "attacker": "attacker knows", "points": "points a month",
         "right": "time at the right place", "error_m": "error (m), addresses known",
     }  # fmt: skip
     return {"year": found.reset_index().rename(columns=names), "year-points": averages.rename(columns=names)}
