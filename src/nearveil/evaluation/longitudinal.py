@@ -61,7 +61,8 @@ def density(population_m: FloatArray, region: Region) -> Knowledge:
     extent_m, side_m = np.array(region.half_extent_m), 125.0
     x, y = (np.arange(-count, count + 1) * side_m for count in np.ceil(extent_m / side_m))
     edges = [np.append(centers, centers[-1] + side_m) - side_m / 2 for centers in (x, y)]
-    smooth = gaussian_filter(np.histogram2d(*population_m.T, bins=edges)[0], sigma=2.0)
+    counts, _, _ = np.histogram2d(population_m[:, 0], population_m[:, 1], bins=edges)
+    smooth = gaussian_filter(counts, sigma=2.0)
     column, row = np.nonzero(smooth > 1e-6 * smooth.max())
     places_m = np.clip(np.column_stack([x[column], y[row]]), -extent_m, extent_m)
     return Knowledge("density", places_m, None, np.log(smooth[column, row]), np.full(len(places_m), side_m**2))

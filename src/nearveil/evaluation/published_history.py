@@ -106,7 +106,8 @@ class _Service:
             self._epoch = number
             fixes_m = self._fixes_m[senders, number].tolist()
             reports = [
-                Report(self._names[who], *at, receipts.get(who)) for who, at in zip(senders, fixes_m, strict=True)
+                Report(self._names[who], x_m, y_m, receipts.get(who))
+                for who, (x_m, y_m) in zip(senders, fixes_m, strict=True)
             ]
             answers = self._publisher.receive(reports)
             # Nothing waits from one epoch to the next but what was reported, so epochs without reports are left out.
@@ -158,4 +159,4 @@ def _history(changes: list[Change], places: IntArray, of_hour: IntArray, month_o
     first = np.full(len(steps), epochs)
     np.minimum.at(first, point_of, rows[:, 0])
     is_right = np.append(np.zeros(begin), places[first][points] == places[begin:])
-    return History(steps * STEP_M, shown, np.bincount(month_of, is_right) / np.bincount(month_of))
+    return History(steps.astype(np.float64) * STEP_M, shown, np.bincount(month_of, is_right) / np.bincount(month_of))
