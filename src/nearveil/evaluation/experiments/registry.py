@@ -17,7 +17,6 @@ from nearveil.evaluation.experiments import (
     table1,
     table2,
     table3,
-    year,
 )
 from nearveil.evaluation.experiments.ablation import pic_gains
 from nearveil.evaluation.experiments.frontier import frontier_points
@@ -107,7 +106,6 @@ _IN_ORDER = (
         for module in (table1, table2, table3, guarantee, ablation, frontier)
     ),
     Experiment(among.NAME, among.TITLE, among.cells, among.outcome, among.generated_populations),
-    Experiment(year.NAME, year.TITLE, year.cells, year.outcome, year.generated_populations),
     Experiment(services.NAME, services.TITLE, services.cells, services.outcome, services.generated_populations),
     Experiment(releases.NAME, releases.TITLE, releases.cells, releases.outcome),
     *(sweep.experiment() for sweep in figures4to7.SWEEPS),
