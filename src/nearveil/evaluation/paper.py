@@ -16,9 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.spatial import cKDTree
@@ -26,6 +27,8 @@ from scipy.special import ndtr
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
+Users: TypeAlias = Array | cKDTree
+"""Where users are, by row; or a k-d tree of it, which spares making one for every call."""
 
 Noise = Literal["laplace", "gaussian"]
 """Algorithm 2 or Algorithm 4."""
@@ -47,7 +50,7 @@ def nearest_neighbors(D: Array, q: Array, k: int) -> Rows:
     return np.flatnonzero(d <= np.partition(d, k - 1)[k - 1])
 
 
-def ranked_neighbors(D: Array | cKDTree, L_q: Array, k: int, *, askers: Rows | None = None) -> Rows:
+def ranked_neighbors(D: Users, L_q: Array, k: int, *, askers: Rows | None = None) -> Rows:
     """Return kNNQ(L_q) of section 3 for every row of L_q: the k nearest rows of D, the nearest first.
 
     A list has k users even where Definition 1 would have more. ``askers`` are the rows of D that the queries come from:
@@ -57,22 +60,18 @@ def ranked_neighbors(D: Array | cKDTree, L_q: Array, k: int, *, askers: Rows | N
     if askers is None:
         return nearest
     is_asker = nearest == askers[:, None]
-    # Where others share the asker's location, the asker may be missing from the list.
+    # An asker who is published elsewhere is not in the list.
     is_asker[~is_asker.any(axis=1), -1] = True
     return nearest[~is_asker].reshape(-1, k)
 
 
-def tree_of(D: Array | cKDTree) -> cKDTree:
-    """Return a k-d tree over users, or the tree that was made before."""
+def tree_of(D: Users) -> cKDTree:
+    """Return a k-d tree of users."""
     return D if isinstance(D, cKDTree) else cKDTree(D)
 
 
-def attack_instance(D: Array | cKDTree, k: int, rng: np.random.Generator, *, near: float = 100.0) -> tuple[Array, int]:
-    """Return A_1 and the target, the k-th nearest user there.
-
-    The paper says that the target appears at rank k, and not where A_1 is: here within ``near`` meters of a random
-    user.
-    """
+def attack_instance(D: Users, k: int, rng: Generator, *, near: float = 100.0) -> tuple[Array, int]:
+    """Return A_1, here within ``near`` meters of a random user, and the target, which is at rank k there."""
     tree = tree_of(D)
     A_1 = uniform_in_discs(tree.data[rng.integers(tree.n)][None], near, rng)[0]
     return A_1, int(ranked_neighbors(tree, A_1, k)[-1])
@@ -89,7 +88,7 @@ def acc(L_inf: Array, L_t: Array, *, tau: float = 100.0) -> float:
 
 
 def cost(T: Array) -> float:
-    """Return Cost of section 3.3, the mean time of an attack. The paper counts seconds, of requests it does not name."""
+    """Return Cost of section 3.3, the mean time of an attack; the paper does not say what takes its seconds."""
     return float(np.mean(T))
 
 
@@ -104,22 +103,13 @@ class Located(NamedTuple):
 
 
 class Service:
-    """The service of section 3.1 as an attacker sees it: ranked lists, among them one colluder who can be put anywhere.
-
-    Attributes
-    ----------
-    colluder : ndarray of shape (2,) or None
-        Where the colluder is, exactly; None while it is not in the service.
-    queries : int
-        How many lists were asked for.
-    """
+    """The service of section 3.1 as an attacker sees it: ranked lists, with one colluder who can be put anywhere."""
 
     COLLUDER = -1
 
-    def __init__(self, X: Array | cKDTree, k: int) -> None:
-        self.tree, self.k = tree_of(X), k
-        self.colluder: Array | None = None
-        self.queries = 0
+    def __init__(self, X: Users, k: int) -> None:
+        self.tree, self.k, self.queries = tree_of(X), k, 0
+        self.colluder: Array | None = None  # not in the service
 
     def list_at(self, L_q: Array) -> list[int]:
         """Return kNNQ(L_q), with `COLLUDER` where the colluder is listed."""
@@ -137,26 +127,20 @@ class Service:
         return listed.index(target) + 1 if target in listed else self.k + 1
 
 
-def search_radius(
-    service: Service,
-    target: int,
-    A: Array,
-    rng: np.random.Generator,
-    *,
-    most_queries: int = 100,
-    tolerance: float = 0.1,
-    farthest: float = 60_000.0,
-) -> float:
+FARTHEST = 60_000.0
+"""Where the search for a radius starts, in meters: no target is farther away. The paper does not say."""
+
+
+def search_radius(service: Service, target: int, A: Array, rng: Generator, *, tolerance: float) -> float:
     """Return R of the circle C(A, R) that the target is on: a binary search with the colluder (section 4.1).
 
-    The paper moves the colluder until its own rank is k. That is where the target is from A_1, but not from A_2; here
-    the colluder moves until it is as far away as the target. The paper allows 100 queries; it does not say where the
-    search starts (``farthest``) and how exact it is (``tolerance``).
+    The paper moves the colluder until its own rank is k. That is the target's rank at A_1, but not always at A_2; here
+    the colluder moves until it is as far away as the target. The paper allows 100 queries and does not say how exact
+    the result is (``tolerance``, in meters). With 100, GI-LIA's Dist is near that of Table 1; with 0.1 it is smaller.
     """
-    turn = 2 * math.pi * rng.random()
-    ray = np.array([math.cos(turn), math.sin(turn)])
-    low, high = 0.0, farthest
-    for _ in range(most_queries):
+    ray = _direction(2 * math.pi * rng.random())
+    low, high = 0.0, FARTHEST
+    for _ in range(100):
         if high - low <= tolerance:
             break
         middle = (low + high) / 2
@@ -169,41 +153,27 @@ def search_radius(
     return (low + high) / 2
 
 
-def gi_lia(
-    X: Array | cKDTree,
-    target: int,
-    A_1: Array,
-    k: int,
-    rng: np.random.Generator,
-    *,
-    tolerance: float = 0.1,
-    farthest: float = 60_000.0,
-) -> Located:
-    """Run GI-LIA (section 4.1, appendix A.1) against a service that has its users at X; a lost target is said to be at A_1."""
+def gi_lia(X: Users, target: int, A_1: Array, k: int, rng: Generator, *, tolerance: float = 0.1) -> Located:
+    """Run GI-LIA (section 4.1, appendix A.1) against a service that has its users at X.
+
+    A target that is lost from sight is taken to be at A_1.
+    """
     service = Service(X, k)
-    R_1 = search_radius(service, target, A_1, rng, tolerance=tolerance, farthest=farthest)
-    A_2 = _second_point(service, target, A_1, R_1)
+    R_1 = search_radius(service, target, A_1, rng, tolerance=tolerance)
+    # Four probes around A_1, R_1 away, and 0.8 times as far with every retry; the first that lists the target counts.
+    steps = [R_1 * 0.8**retry * _direction(math.pi / 2 * probe) for retry in range(10) for probe in range(4)]
+    A_2 = next((A_1 + step for step in steps if service.rank(A_1 + step, target) <= k), None)
     if A_2 is None:
         return Located(A_1, service.queries)
-    R_2 = search_radius(service, target, A_2, rng, tolerance=tolerance, farthest=farthest)
+    R_2 = search_radius(service, target, A_2, rng, tolerance=tolerance)
     P_1, P_2 = circles_meet(A_1, R_1, A_2, R_2)
     nearer = P_1 if service.rank(P_1, target) <= service.rank(P_2, target) else P_2
     return Located(nearer, service.queries)
 
 
-def _second_point(service: Service, target: int, A_1: Array, R_1: float) -> Array | None:
-    """Return the first of four probes around A_1 that lists the target, R_1 away, and 0.8 times as far each round."""
-    for retry in range(10):
-        for probe in range(4):
-            A_2 = A_1 + R_1 * 0.8**retry * _direction(2 * math.pi * probe / 4)
-            if service.rank(A_2, target) <= service.k:
-                return A_2
-    return None
-
-
 def circles_meet(A_1: Array, R_1: float, A_2: Array, R_2: float) -> tuple[Array, Array]:
     """Return the two points where circles meet; where they just miss each other, the point between them twice."""
-    gap = np.linalg.norm(A_2 - A_1)
+    gap = math.dist(A_1, A_2)
     along = (gap**2 + R_1**2 - R_2**2) / (2 * gap)
     across = math.sqrt(max(R_1**2 - along**2, 0.0))
     u = (A_2 - A_1) / gap
@@ -216,34 +186,26 @@ def _direction(angle: float) -> Array:
 
 
 def zo_lia(
-    X: Array | cKDTree,
+    X: Users,
     target: int,
     A_1: Array,
     k: int,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     step: Literal["tuned", "printed"] = "tuned",
-    unit: float | None = None,
+    unit: float = 22_217.0,
     tolerance: float = 0.1,
-    farthest: float = 60_000.0,
 ) -> Located:
     """Run ZO-LIA (section 4.2, appendix A.1) against a service that has its users at X.
 
-    Parameters
-    ----------
-    step : {"tuned", "printed"}
-        The paper has "the learning rate 0.005" and not how far away probes are. "printed" reads it as 0.005 of the
-        square for both. "tuned" is ours: shares of R_1 that shrink, and probes turned by 45° every other time; they
-        were chosen to reproduce Table 1.
-    unit : float, optional
-        Length of 1 in the square in meters, for "printed"; half the longer side of the box around X if not given.
+    The paper has "the learning rate 0.005" and not how far away probes are. "printed" reads it as 0.005 of the square
+    for both, where ``unit`` is the length of 1 in meters, by default that of the longer side of the paper's region.
+    "tuned" is ours: shares of R_1 that shrink, and probes turned by 45° every other time, chosen to reproduce Table 1.
     """
     service = Service(X, k)
     # Phase 1: the circle that the target is on.
     best = service.rank(A_1, target)
-    R_1 = search_radius(service, target, A_1, rng, tolerance=tolerance, farthest=farthest)
-    if unit is None:
-        unit = float(np.ptp(service.tree.data, axis=0).max()) / 2
+    R_1 = search_radius(service, target, A_1, rng, tolerance=tolerance)
     P = A_1
     for iteration in range(10):
         if step == "tuned":
@@ -270,28 +232,23 @@ def zo_lia(
 def pic(
     D: Array,
     lambda_c: float,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     m: int = 800,
     N_c: int = 12,
     gamma: float = 0.5,
     outside: Outside = "redraw",
-    least_count: float | None = 1.0,
+    floor: bool | None = None,
     initial: Literal["uniform", "users"] = "uniform",
 ) -> tuple[Array, Array]:
     """Build private intervals (Algorithm 1): return their centers c_j and radii R_j.
 
-    Parameters
-    ----------
-    m : int
-        The paper gives 600 to 1,000 for Figures 5 and 6, and nothing for Table 3. 800 fits Table 3 best.
-    outside : str
-        See `Outside`.
-    least_count : float or None
-        Noisy counts below it are raised to it before they divide; None as printed, where they may be negative.
-    initial : {"uniform", "users"}
-        "Initial centroid selection": random points, or random users, which gives them away.
+    The paper gives m from 600 to 1,000 for Figures 5 and 6 and none for Table 3, which 800 fits best. ``initial`` is
+    its "initial centroid selection": random points, or random users, which gives them away. ``outside`` is explained
+    above. With ``floor``, noisy counts below 1 are raised to 1 before they divide: Algorithm 1 lets negative ones
+    divide, and so does "as printed"; the other treatments do not unless they are told to.
     """
+    floor = outside != "as printed" if floor is None else floor
     # Line 1. The paper calls the number k here and m below.
     c = rng.uniform(-1, 1, (m, 2)) if initial == "uniform" else D[rng.choice(len(D), m, replace=False)]
     for _ in range(N_c):  # line 2
@@ -301,19 +258,11 @@ def pic(
         num = np.bincount(C, minlength=m)
         noisy_sums = sums + rng.laplace(0, lambda_c, (m, 2))  # lines 5 to 7
         noisy_num = num + rng.laplace(0, lambda_c, m)  # line 8
-        if least_count is not None:
-            noisy_num = np.maximum(noisy_num, least_count)
-        c = _treat_outside(noisy_sums / noisy_num[:, None], c, outside, rng)  # line 9
+        found = noisy_sums / np.maximum(noisy_num, 1.0 if floor else -np.inf)[:, None]  # line 9
+        # Not in Algorithm 1.
+        instead = {"redraw": rng.uniform(-1, 1, (m, 2)), "keep": c, "clip": np.clip(found, -1, 1), "as printed": found}
+        c = np.where((np.abs(found) > 1).any(axis=1, keepdims=True), instead[outside], found)
     return c, gamma * cKDTree(c).query(c, k=2)[0][:, 1]  # lines 10 to 14
-
-
-def _treat_outside(c: Array, before: Array, outside: Outside, rng: np.random.Generator) -> Array:
-    is_outside = (np.abs(c) > 1).any(axis=1)[:, None]
-    if outside == "redraw":
-        return np.where(is_outside, rng.uniform(-1, 1, c.shape), c)
-    if outside == "keep":
-        return np.where(is_outside, before, c)
-    return np.clip(c, -1, 1) if outside == "clip" else c
 
 
 def rsm(
@@ -321,7 +270,7 @@ def rsm(
     x_c: Array,
     R: Array | float,
     scale: float,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     noise: Noise = "laplace",
     norm: Literal[1, 2] = 2,
@@ -329,13 +278,9 @@ def rsm(
 ) -> Array:
     """Move every row of x into its interval (x_c, R): Algorithm 2 with λ_p, or Algorithm 4 with σ, as the scale.
 
-    Parameters
-    ----------
-    norm : {1, 2}
-        That of line 1. Algorithm 2 has the norm n there, which is 1 for Laplace noise, and with it M is too small for x
-        inside the disc but outside the diamond in it: points near x then come too seldom. With 2, Theorem 7 holds.
-    line_9 : {"mended", "as printed"}
-        As printed, each try makes R smaller, so that points near the center come too often.
+    ``norm`` is that of line 1. Algorithm 2 has n there, which is 1 for Laplace noise. Then M is too small for x inside
+    the disc but outside the diamond in it, and points near x come too seldom; with 2, Theorem 7 holds. Line 9 "as
+    printed" makes R smaller with every try, so that points near the center come too often.
     """
     x, x_c = np.atleast_2d(x), np.broadcast_to(x_c, np.shape(np.atleast_2d(x)))
     R = np.broadcast_to(np.asarray(R, dtype=np.float64), len(x)).copy()
@@ -371,7 +316,7 @@ def boundary_points(x: Array, x_c: Array, R: Array) -> Array:
     """
     away = x - x_c
     length = np.linalg.norm(away, axis=1, keepdims=True)
-    towards = np.divide(away, length, out=np.zeros_like(away) + [1.0, 0.0], where=length > 0)
+    towards = np.divide(away, length, out=np.full_like(away, math.sqrt(0.5)), where=length > 0)
     diagonal = [np.broadcast_to([i, j], away.shape) / math.sqrt(2) for i in (-1, 1) for j in (-1, 1)]
     a = np.clip(np.divide(away, R[:, None], out=np.zeros_like(away), where=R[:, None] > 0), -1, 1)
     b = np.sqrt(1 - a**2)
@@ -380,36 +325,24 @@ def boundary_points(x: Array, x_c: Array, R: Array) -> Array:
     return np.asarray(x_c[:, None] + R[:, None, None] * np.stack([towards, *diagonal, *across], axis=1))
 
 
-def uniform_in_discs(x_c: Array, R: Array | float, rng: np.random.Generator) -> Array:
+def uniform_in_discs(x_c: Array, R: Array | float, rng: Generator) -> Array:
     """Draw a uniform point of every disc: what RSM proposes, and what is left of it where λ_p is much larger than R."""
     length, theta = np.sqrt(rng.random(len(x_c))) * R, 2 * math.pi * rng.random(len(x_c))
     return np.asarray(x_c + np.stack([length * np.cos(theta), length * np.sin(theta)], axis=1))
 
 
 def noise_and_resample(
-    x: Array,
-    x_c: Array,
-    R: float,
-    scale: float,
-    rng: np.random.Generator,
-    *,
-    noise: Noise = "laplace",
-    most_tries: int = 100_000_000,
+    x: Array, x_c: Array, R: float, scale: float, rng: Generator, *, noise: Noise = "laplace"
 ) -> tuple[Array, int]:
-    """Add noise to x until the result lies in the interval, which Figure 8 compares RSM with; return points and tries."""
-    x = np.atleast_2d(x)
-    draw, tries = (rng.laplace if noise == "laplace" else rng.normal), 0
+    """Add noise to x until it is in the interval, with which Figure 8 compares RSM; return points, and all tries."""
+    draw, tries = rng.laplace if noise == "laplace" else rng.normal, 0
     x_prime, waiting = np.empty_like(x), np.arange(len(x))
     while len(waiting):
-        # Many tries at once for the last ones, of which the first that lies in the disc counts.
-        t = x[waiting] + draw(0.0, scale, (max(1, 20_000 // len(waiting)), len(waiting), 2))
-        is_inside = np.linalg.norm(t - x_c, axis=-1) <= R
-        found, first = is_inside.any(axis=0), is_inside.argmax(axis=0)
-        x_prime[waiting[found]] = t[first[found], found]
-        tries += int(np.where(found, first + 1, len(t)).sum())
-        waiting = waiting[~found]
-        if tries > most_tries:
-            raise RuntimeError(f"gave up after {tries:,} tries")
+        t = x[waiting] + draw(0.0, scale, (len(waiting), 2))
+        tries += len(waiting)
+        is_inside = np.linalg.norm(t - x_c, axis=1) <= R
+        x_prime[waiting[is_inside]] = t[is_inside]
+        waiting = waiting[~is_inside]
     return x_prime, tries
 
 
@@ -425,7 +358,7 @@ class Disguised(NamedTuple):
 def dprs(
     D: Array,
     epsilon: float,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     delta: float = 1e-5,
     m: int = 800,
@@ -435,7 +368,7 @@ def dprs(
     scale: Scale = "accounted",
     order: float | None = None,
     outside: Outside = "redraw",
-    least_count: float | None = 1.0,
+    floor: bool | None = None,
     initial: Literal["uniform", "users"] = "uniform",
     norm: Literal[1, 2] = 2,
     centers: Literal["private", "random"] = "private",
@@ -448,9 +381,7 @@ def dprs(
     """
     lambda_c, lambda_p = scales_for(epsilon, delta=delta, N_c=N_c, noise=noise, scale=scale, order=order)
     if centers == "private":  # line 1
-        c, R = pic(
-            D, lambda_c, rng, m=m, N_c=N_c, gamma=gamma, outside=outside, least_count=least_count, initial=initial
-        )
+        c, R = pic(D, lambda_c, rng, m=m, N_c=N_c, gamma=gamma, outside=outside, floor=floor, initial=initial)
     else:
         c = rng.uniform(-1, 1, (m, 2))
         R = gamma * cKDTree(c).query(c, k=2)[0][:, 1]
@@ -505,11 +436,8 @@ def scales_for(
 ) -> tuple[float, float]:
     """Return λ_c, and λ_p or σ, with which ε_Total is ``epsilon`` and ε_p = ε_c (appendix A.2).
 
-    Parameters
-    ----------
-    order : float, optional
-        α, at which the two shares are equal. The paper does not give it. Not given, it is the order at which ε_Total is
-        least for the scales that result; infinite means plain composition, where δ is not used.
+    ``order`` is the α of that equation, which the paper does not give. By default it is the one at which ε_Total is
+    least for the scales that result; infinity means plain composition without δ.
     """
     if isinstance(scale, tuple):
         return scale
@@ -564,28 +492,16 @@ def recall(D: Array, D_prime: Array, q: Array, k: int, *, askers: Rows | None = 
 
 
 def distance_ratio(
-    D: Array,
-    D_prime: Array,
-    q: Array,
-    k: int,
-    *,
-    pooled: bool = False,
-    distances: Literal["true", "published"] = "true",
-    askers: Rows | None = None,
+    D: Array, D_prime: Array, q: Array, k: int, *, pooled: bool = False, askers: Rows | None = None
 ) -> float:
-    """Return the distance ratio: the sum of the distances in G(q) over that in P(q).
+    """Return the distance ratio: the sum of the true distances of G(q) over that of P(q).
 
-    Parameters
-    ----------
-    pooled : bool
-        The paper prints the ratio of one query, of which this is the mean. Its numbers fit both sums over all queries
-        first (an inference).
-    distances : {"true", "published"}
-        Where p in P(q) is: where the user truly is, or where DPRS has them.
+    The paper prints the ratio of one query, of which this is the mean; its numbers fit better if both sums are taken
+    over all queries first (``pooled``). By published distances of P(q) DPRS's ratio would be above 1.
     """
     G, P = ranked_neighbors(D, q, k, askers=askers), ranked_neighbors(D_prime, q, k, askers=askers)
     to_G = np.linalg.norm(D[G] - q[:, None], axis=2).sum(axis=1)
-    to_P = np.linalg.norm((D if distances == "true" else D_prime)[P] - q[:, None], axis=2).sum(axis=1)
+    to_P = np.linalg.norm(D[P] - q[:, None], axis=2).sum(axis=1)
     return float(to_G.sum() / to_P.sum() if pooled else (to_G / to_P).mean())
 
 
@@ -599,28 +515,28 @@ def distance_mse(D: Array, D_prime: Array, q: Array, k: int, *, askers: Rows | N
 # Appendix C: the law of RSM (Theorems 4 and 7), and how far it moves x (Theorems 6 and 8).
 
 
-def law_nodes(x_c: Array, R: float, *, circles: int = 400, angles: int = 720) -> tuple[Array, float]:
-    """Return points that each stand for the same area of the disc, and that area: quadrature over it."""
-    length = R * np.sqrt((np.arange(circles) + 0.5) / circles)
+def law_nodes(x_c: Array, R: float, *, circles: int = 300, angles: int = 360) -> tuple[Array, Array]:
+    """Return points of the disc and the areas that they stand for: quadrature by the middle of each part."""
+    length = R * (np.arange(circles) + 0.5) / circles
     theta = 2 * math.pi * (np.arange(angles) + 0.5) / angles
     nodes = length[:, None, None] * np.stack([np.cos(theta), np.sin(theta)], axis=1)
-    return np.asarray(x_c + nodes.reshape(-1, 2)), math.pi * R**2 / (circles * angles)
+    area = np.repeat(length * (R / circles) * (2 * math.pi / angles), angles)
+    return np.asarray(x_c + nodes.reshape(-1, 2)), area
 
 
 def law(t: Array, x: Array, x_c: Array, R: float, scale: float, *, noise: Noise = "laplace") -> Array:
-    """Return p(t | x), the density that Theorems 4 and 7 state for points of the disc, N_C by quadrature."""
+    """Return p(t | x), the density that Theorems 4 and 7 state, N_C by quadrature."""
     nodes, area = law_nodes(x_c, R)
-    N_C = np.exp(log_f(nodes, x, scale, noise)).sum() * area
+    N_C = np.exp(log_f(nodes, x, scale, noise)) @ area
     inside = np.linalg.norm(t - x_c, axis=-1) <= R
     return np.asarray(np.where(inside, np.exp(log_f(t, x, scale, noise)) / N_C, 0.0))
 
 
 def expected_displacement(x: Array, scale: float, *, noise: Noise = "laplace") -> float:
     """Return what Theorems 6 and 8 bound: E‖x' - x‖₁ for x_c = 0 and R = 1, by quadrature."""
-    nodes, _ = law_nodes(np.zeros(2), 1.0)
-    log_weight = log_f(nodes, x, scale, noise)
-    weight = np.exp(log_weight - log_weight.max())
-    return float((np.abs(nodes - x).sum(axis=1) * weight).sum() / weight.sum())
+    nodes, area = law_nodes(np.zeros(2), 1.0)
+    density = law(nodes, x, np.zeros(2), 1.0, scale, noise=noise)
+    return float(np.abs(nodes - x).sum(axis=1) @ (density * area))
 
 
 def theorem_6(sigma: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -87,7 +88,7 @@ def steps_by_k(runs: pd.DataFrame, name: str) -> pd.DataFrame:
     return pd.concat(
         [
             differences(own, ["dataset"], "recall", of="k", first=more, second=less).assign(k=more)
-            for less, more in zip(ks, ks[1:], strict=False)
+            for less, more in pairwise(ks)
         ]
     )
 

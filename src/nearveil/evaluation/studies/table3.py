@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,20 +32,20 @@ from nearveil.types import FloatArray
 K = 10
 NEARVEIL, REDRAWN = "Nearveil: redrawn", "redrawn"
 LITTLE_NOISE = "kept, noise of scale 1/epsilon"
-_LARGE_ORDER = 1e6
 READINGS: dict[str, dict[str, Any]] = {
     REDRAWN: {"outside": "redraw"},
     "kept": {"outside": "keep"},
     "clipped": {"outside": "clip"},
     "as printed": {"outside": "as printed"},
     LITTLE_NOISE: {"outside": "keep", "scale": "1/epsilon"},
-    "redrawn, largest order": {"outside": "redraw", "order": _LARGE_ORDER},
+    "redrawn, largest order": {"outside": "redraw", "order": math.inf},
 }
 """What the paper leaves open about DPRS, as choices of the reference: centers that noise throws out of the region, the
 scale of PIC's noise, and the order of the accounting."""
 
 MEASURES = {
-    "recall": "Recall", "ratio_pooled": "Ratio, pooled", "ratio": "Ratio, per query", "acc": "Acc", "dist_km": "Dist (km)"
+    "recall": "Recall", "ratio_pooled": "Ratio, pooled", "ratio": "Ratio, per query", "acc": "Acc",
+    "dist_km": "Dist (km)",
 }  # fmt: skip
 _USERS = {
     "users_recall": "Recall", "users_ratio_pooled": "Ratio, pooled", "users_ratio": "Ratio, per query",
@@ -190,15 +191,10 @@ def _orders(epsilons: list[float]) -> pd.DataFrame:
     """Return scales of one total epsilon at several orders: the paper names none."""
     rows = []
     for epsilon in epsilons:
-        least = paper.accounted_scales(epsilon).alpha
-        for order, label in (
-            (least, "least noise in PIC"),
-            (3 * least, ""),
-            (_LARGE_ORDER, "largest, as Table 3's row"),
-        ):
-            scales = paper.accounted_scales(epsilon, order=order)
-            row = {"epsilon": epsilon, "order": order, "which": label}
-            rows.append(row | {"lambda_c (PIC)": scales.lambda_c, "lambda_p (RSM)": scales.lambda_p})
+        least = paper.least_order(epsilon)
+        for order in (least, 3 * least, math.inf):
+            lambda_c, lambda_p = paper.scales_for(epsilon, order=order)
+            rows.append({"epsilon": epsilon, "order": order, "lambda_c (PIC)": lambda_c, "lambda_p (RSM)": lambda_p})
     return pd.DataFrame(rows)
 
 
@@ -226,7 +222,6 @@ def _facts(runs: pd.DataFrame) -> dict[str, Any]:
         "compared": 4 * len(dprs.groupby(["dataset", "epsilon"])),
         "least_redrawn": dprs["redrawn"].min(),
         "most_redrawn": dprs["redrawn"].max(),
-        "users_recall": (dprs["users_recall"].min(), dprs["users_recall"].max()),
     }
 
 
