@@ -15,7 +15,6 @@ from nearveil.evaluation.cells import (
 )
 from nearveil.evaluation.experiments.figure8 import SamplingCell
 from nearveil.evaluation.experiments.services import FindCell, GuessCell, MapCell
-from nearveil.evaluation.experiments.year import YearCell
 from nearveil.evaluation.runner import Cell, Result
 from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import synthetic_city
@@ -58,8 +57,6 @@ def made_up(cell: Cell) -> dict[str, Any]:
         return found | {"metric noise_m": 1234.5}
     if isinstance(cell, TenthsCell):
         return {"error_m": [100.0] * 10, "acc": [0.2] * 10, "named": [0.1] * 10, "targets": [20] * 10}
-    if isinstance(cell, YearCell):
-        return year(cell)
     attacker = {
         "attacker error_m": 200.0, "attacker acc": 0.2, "read off error_m": 300.0,
         "named": 0.05, "named targets": 600, "named sparsest": 0.2, "named sparsest targets": 60,
@@ -89,12 +86,3 @@ def audited(verdict: str, at_least: float = 7.5) -> dict[str, Any]:
         "verdict": verdict, "claimed": 1.0, "delta": 0.0, "at least": at_least, "confidence": 0.999,
         "unit": "per report", "pair": "here and there", "hits": 0.5, "false hits": 0.0,
     }  # fmt: skip
-
-
-def year(cell: YearCell) -> dict[str, Any]:
-    """One in ten is found in the first months; later four in ten where noise is drawn anew."""
-    rows = len(cell.months)
-    found = [0.1, *([0.4 if cell.forgets else 0.1] * (rows - 1))]
-    figures = {"found": found, "named": [0.05] * rows, "error_m": [400.0] * rows, "points": [1.5] * rows}
-    known = {f"{attacker} {name}": values for attacker in cell.attackers for name, values in figures.items()}
-    return {"people": cell.people, **known, "right": [0.9] * rows, "unpublished": [0.2] * rows}
