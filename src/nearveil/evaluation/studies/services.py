@@ -1,0 +1,254 @@
+"""Defenses that services use today, judged: one city behind rounding, bands, filters and lists, and behind noise.
+
+The adaptive attack looks for the same users through every service, and a campaign maps all users at once where lists
+have an order. Where users are protected, the Bayes attacker guesses from what is published.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nearveil.attacks.adaptive import Adaptive
+from nearveil.attacks.answers import Answers
+from nearveil.attacks.bayes import BayesAttacker, prior_from_points
+from nearveil.attacks.campaign import Campaign
+from nearveil.attacks.policies import PRESETS, AnswerPolicy
+from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, density_tenths, naming_targets, score_attacker, score_naming
+from nearveil.attacks.simulator import SimulatedService
+from nearveil.errors import UsageError
+from nearveil.evaluation.attack_trials import Instance, instances_of_person
+from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
+from nearveil.evaluation.study import TAU_M, Part, Scope, generator
+from nearveil.io.datasets import Dataset, DatasetName
+from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.hide_among import HideAmong
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.region import named_region
+from nearveil.types import FloatArray
+
+CITY = "demo city"
+ACCOUNTS = 4
+"""Accounts of the attacker where a service lists users."""
+USERS, SLOW_USERS = 100, 40
+"""How many users are attacked, and how many where an attack takes over a second."""
+MAPPED_USERS = 2_000
+"""How many users a campaign maps: all 25,000 take minutes."""
+
+_K = 10
+_AROUND = 21
+_QUICK_USERS, _QUICK_GUESSES = 400, 100
+_AT_ONCE = 10
+_TARGETS, _STARTS, _ORACLE, _MAP, _NOISE, _CITY, _NAMED = range(11, 18)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A kind of service.
+
+    Attributes
+    ----------
+    answers, policy : str
+        What it answers, and what it does to lists; as for ``nearveil attack``.
+    k : int
+        How many users a list has; 0 for all that the policy leaves.
+    mapped_k : int
+        How many users of each list a campaign uses; 0 where lists have no order that it could use.
+    protection : callable, optional
+        Makes what publishes users' locations, for a region and a seed.
+    is_slow : bool
+        Whether an attack takes over a second.
+    """
+
+    answers: str = "list"
+    policy: str = ""
+    k: int = _K
+    mapped_k: int = 0
+    protection: Callable[..., Mechanism] | None = None
+    is_slow: bool = False
+
+
+def _preset(name: str, mapped_k: int, *, is_slow: bool = False) -> Service:
+    shape = PRESETS[name]
+    return Service(
+        policy=str(shape.policy), k=0 if shape.lists_everybody else _K, mapped_k=mapped_k, is_slow=is_slow
+    )  # fmt: skip
+
+
+SERVICES: Mapping[str, Service] = {
+    "ranked list of 10 (sort-by-distance)": _preset("sort-by-distance", _K),
+    "ranked list of 10, 111 m grid (three-decimals)": _preset("three-decimals", _K, is_slow=True),
+    "ranked list of 10, a tenth of users left out": Service(policy="drop:0.1", mapped_k=_K, is_slow=True),
+    "ranked list of 10, distances 10 % off": Service(policy="order-noise:0.1", mapped_k=_K, is_slow=True),
+    "list of 10, ordered by bands of 500 m": Service(policy="bands:500m", is_slow=True),
+    "list of all within 30 km (nearest-50-or-30km)": _preset("nearest-50-or-30km", 50),
+    "list of all within 500 m, no order (check-in-500m)": _preset("check-in-500m", 0, is_slow=True),
+    '"1 km away"': Service(answers="distance:1km"),
+    '"0 to 500 m away"': Service(answers="bands:500m"),
+    '"within 5 km": yes or no': Service(answers="filter:5km-fixed"),
+    "circle of 2 km or more: yes or no": Service(answers="circle:2km"),
+    "ranked list of 10, noise of 500 m": Service(protection=partial(PlanarLaplace, noise_m=500.0), mapped_k=_K),
+    "ranked list of 10, hidden among 100": Service(protection=partial(HideAmong, 100), mapped_k=_K),
+}
+"""Services as people build them; the last two with noise."""
+
+
+def grid(scope: Scope) -> list[dict[str, Any]]:
+    """Every service under the attack, in parts; under a campaign; and before the Bayes attacker."""
+    papers = {name.value for name in DatasetName}
+    own = [name for name in scope.datasets if name not in papers] or [CITY]
+    city = _QUICK_USERS if scope.quick else 0
+    rows = []
+    for dataset in own:
+        for name, service in SERVICES.items():
+            common = {"dataset": dataset, "service": name, "city": city, "seed": scope.seed, "run": 0}
+            users = min(SLOW_USERS if service.is_slow else USERS, scope.runs * scope.instances)
+            # A mechanism that is fitted is fitted once.
+            size = _AT_ONCE if service.is_slow else users
+            rows += [common | {"by": "attack", "first": at, "users": min(size, users - at)} for at in range(0, users, size)]
+            if service.mapped_k:
+                rows.append(common | {"by": "campaign", "first": 0, "users": _QUICK_USERS if city else MAPPED_USERS})
+            if service.protection is not None:
+                guesses = _QUICK_GUESSES if city else NAMING_TARGETS
+                rows.append(common | {"by": "best attacker", "first": 0, "users": guesses})
+    return rows
+
+
+def measure(
+    dataset: Dataset, *, service: str, city: int, by: str, first: int, users: int, seed: int, run: int
+) -> list[dict[str, Any]]:
+    """Attack some users, or map all of them, or guess from what is published."""
+    kind = SERVICES[service]
+    wanted = users if by == "campaign" else city
+    known = _some(dataset, wanted, generator(seed, run, _CITY)) if wanted else dataset
+    mechanism, published = _published(known, kind.protection, generator(seed, run, _NOISE))
+    if by == "best attacker" and mechanism is not None:
+        return [_guess(known, mechanism, published, users, generator(seed, run, _NAMED))]
+    policy = AnswerPolicy.parse(kind.policy) if kind.policy else AnswerPolicy()
+    served_m = policy.snapped(known.region.to_metres(published), known.region.half_extent_m)
+    behind = SimulatedService(known.region, served_m, policy=policy, rng=generator(seed, run, _ORACLE))
+    if by == "campaign":
+        return [_map(known, behind, served_m, kind.mapped_k, seed)]
+    return _attack(known, kind, behind, served_m, first=first, users=users, seed=seed, run=run)
+
+
+def _some(dataset: Dataset, users: int, rng: np.random.Generator) -> Dataset:
+    """The same users for every service."""
+    count = len(dataset.places)
+    return replace(dataset, places=dataset.places[np.sort(rng.choice(count, min(users, count), replace=False))])
+
+
+def _published(
+    dataset: Dataset, protection: Callable[..., Mechanism] | None, rng: np.random.Generator
+) -> tuple[Mechanism | None, FloatArray]:
+    if protection is None:
+        return None, dataset.places
+    region = dataset.region.with_scaling("isotropic")
+    mechanism = protection(region=region, seed=int(rng.integers(2**31)))
+    if mechanism.is_to_be_fitted:
+        mechanism = mechanism.fitted_on(dataset.places)
+    return mechanism, mechanism.perturb(dataset.places)
+
+
+def _attack(
+    dataset: Dataset, kind: Service, behind: SimulatedService, served_m: FloatArray, *, first: int, users: int,
+    seed: int, run: int,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """One row for each user attacked, who are the same through every service."""
+    answers, k = Answers.parse(kind.answers), min(kind.k or len(served_m), len(served_m))
+    true_m, rows = dataset.region.to_metres(dataset.places), list[dict[str, Any]]()
+    attack = Adaptive.for_region(dataset.region, tau_m=TAU_M, colluders=ACCOUNTS)
+    for target in generator(seed, run, _TARGETS).permutation(len(true_m))[first : first + users].tolist():
+        own = generator(seed, target, _STARTS)
+        if answers.is_list:
+            start = _start(behind, served_m, target, k, own)
+            if start is None:
+                # No list shows this user: more of them than it takes are at one point of a grid.
+                rows.append({"user": target, "error_m": math.inf, "certified": False, "false": False})
+                continue
+            result = attack.infer(behind.oracle(k=k, colluders=ACCOUNTS, rng=own), target, start.start)
+        else:
+            result = attack.locate(behind.person_oracle(answers, target, rng=own), None)
+        errors_m = [
+            math.inf if result.estimate is None else math.dist(result.estimate, places[target])
+            for places in (true_m, served_m)
+        ]
+        false = result.certified and errors_m[1] > TAU_M
+        rows.append(
+            {"user": target, "error_m": errors_m[0], "queries": result.queries, "certified": result.certified,
+             "false": false}
+        )  # fmt: skip
+    return rows
+
+
+def _start(
+    behind: SimulatedService, served_m: FloatArray, target: int, k: int, rng: np.random.Generator
+) -> Instance | None:
+    """A location where the target is listed, near it or, where it lives alone, at its own."""
+    for around in (min(_AROUND, len(served_m)), 1):
+        try:
+            return instances_of_person(behind, served_m, target, k=k, count=1, rng=rng, around=around)[0]
+        except UsageError:
+            continue
+    return None
+
+
+def _map(dataset: Dataset, behind: SimulatedService, served_m: FloatArray, k: int, seed: int) -> dict[str, Any]:
+    campaign = Campaign(
+        half_extent_m=dataset.region.half_extent_m, tau_m=TAU_M, most_questions=2 * len(served_m), seed=seed
+    )
+    result = campaign.run(behind.oracle(k=min(k, len(served_m)), colluders=0, most_queries=2 * len(served_m)))
+    errors_m = np.hypot(*(result.estimates_m - served_m[np.array(result.people, dtype=np.int64)]).T)
+    return {"queries": result.questions, "located": int((errors_m <= TAU_M).sum())}
+
+
+def _guess(
+    dataset: Dataset, mechanism: Mechanism, published: FloatArray, users: int, rng: np.random.Generator
+) -> dict[str, Any]:
+    """The two numbers of a setting: the share found, and the share named in the sparsest tenth."""
+    tenths = density_tenths(dataset.region.to_metres(dataset.places))
+    rows = rng.choice(len(dataset.places), min(users, len(dataset.places)), replace=False)
+    prior = prior_from_points(dataset.places, mechanism.resolved_region, spread_m=0.0)
+    attacker = BayesAttacker(mechanism=mechanism, prior=prior, tau_m=TAU_M)
+    found = score_attacker(attacker, dataset.places, published, targets=rows, leave_out=False)
+    named = naming_targets(tenths, users, rng)
+    sparsest = score_naming(mechanism, dataset.places, published, targets=named, tenths=tenths).in_tenth(TENTHS - 1)
+    return {
+        "found": found.best_disc.accuracy.value, "guessed": len(rows),
+        "named_sparsest": sparsest.value, "named": int((tenths[named] == TENTHS - 1).sum()),
+    }  # fmt: skip
+
+
+def summary(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each population and service, with intervals over users."""
+    rows = []
+    for (dataset, name), group in runs.groupby(["dataset", "service"], sort=False):
+        by = {by: part for by, part in group.groupby("by")}
+        attacks, row = by["attack"], {"dataset": dataset, "service": name, "protected": "best attacker" in by}
+        row |= {
+            "queries": _mean(attacks["queries"].dropna()),
+            "found": _share(attacks["error_m"] <= TAU_M),
+            "certified": _share(attacks["certified"] == True),  # noqa: E712  (a column of objects)
+            "false": int(attacks["false"].sum()),
+        }
+        if "campaign" in by:
+            mapped = by["campaign"].iloc[0]
+            row |= {
+                "queries each": mapped["queries"] / mapped["located"] if mapped["located"] else None,
+                "located": mapped["located"] / mapped["users"],
+            }
+        if "best attacker" in by:
+            best = by["best attacker"].iloc[0]
+            row["best found"] = share_over_runs([best["found"] * best["guessed"]], int(best["guessed"]))
+            row["named in the sparsest tenth"] = share_over_runs(
+                [best["named_sparsest"] * best["named"]], int(best["named"])
+            )
+        rows.append(row)
+    return pd.DataFrame(rows)
