@@ -19,12 +19,13 @@ from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.answers import Answers
 from nearveil.attacks.bayes import BayesAttacker, prior_from_points
 from nearveil.attacks.campaign import Campaign
+from nearveil.attacks.oracle import Spot
 from nearveil.attacks.policies import PRESETS, AnswerPolicy
 from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, density_tenths, naming_targets, score_attacker, score_naming
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_trials import Instance, instances_of_person
-from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
+from nearveil.evaluation.stats import Share, mean_over_runs, share_over_runs
 from nearveil.evaluation.study import TAU_M, Part, Scope, generator
 from nearveil.io.datasets import Dataset, DatasetName
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
@@ -45,7 +46,7 @@ MAPPED_USERS = 2_000
 _K = 10
 _AROUND = 21
 _QUICK_USERS, _QUICK_GUESSES = 400, 100
-_AT_ONCE = 10
+_AT_ONCE, _MOST = 10, 0.5
 _TARGETS, _STARTS, _ORACLE, _MAP, _NOISE, _CITY, _NAMED = range(11, 18)
 
 
@@ -89,7 +90,7 @@ SERVICES: Mapping[str, Service] = {
     "ranked list of 10, distances 10 % off": Service(policy="order-noise:0.1", mapped_k=_K, is_slow=True),
     "list of 10, ordered by bands of 500 m": Service(policy="bands:500m", is_slow=True),
     "list of all within 30 km (nearest-50-or-30km)": _preset("nearest-50-or-30km", 50),
-    "list of all within 500 m, no order (check-in-500m)": _preset("check-in-500m", 0, is_slow=True),
+    "list of all within 500 m, no order (check-in-500m)": _preset("check-in-500m", 0),
     '"1 km away"': Service(answers="distance:1km"),
     '"0 to 500 m away"': Service(answers="bands:500m"),
     '"within 5 km": yes or no': Service(answers="filter:5km-fixed"),
@@ -112,7 +113,9 @@ def grid(scope: Scope) -> list[dict[str, Any]]:
             users = min(SLOW_USERS if service.is_slow else USERS, scope.runs * scope.instances)
             # A mechanism that is fitted is fitted once.
             size = _AT_ONCE if service.is_slow else users
-            rows += [common | {"by": "attack", "first": at, "users": min(size, users - at)} for at in range(0, users, size)]
+            rows += [
+                common | {"by": "attack", "first": at, "users": min(size, users - at)} for at in range(0, users, size)
+            ]
             if service.mapped_k:
                 rows.append(common | {"by": "campaign", "first": 0, "users": _QUICK_USERS if city else MAPPED_USERS})
             if service.protection is not None:
@@ -171,21 +174,21 @@ def _attack(
             start = _start(behind, served_m, target, k, own)
             if start is None:
                 # No list shows this user: more of them than it takes are at one point of a grid.
-                rows.append({"user": target, "error_m": math.inf, "certified": False, "false": False})
+                rows.append({"user": target, "found": False, "certified": False, "false": False})
                 continue
             result = attack.infer(behind.oracle(k=k, colluders=ACCOUNTS, rng=own), target, start.start)
         else:
             result = attack.locate(behind.person_oracle(answers, target, rng=own), None)
-        errors_m = [
-            math.inf if result.estimate is None else math.dist(result.estimate, places[target])
-            for places in (true_m, served_m)
-        ]
-        false = result.certified and errors_m[1] > TAU_M
-        rows.append(
-            {"user": target, "error_m": errors_m[0], "queries": result.queries, "certified": result.certified,
-             "false": false}
-        )  # fmt: skip
+        true, served = (_error_m(result.estimate, places[target]) for places in (true_m, served_m))
+        rows.append({
+            "user": target, "error_m": true, "queries": result.queries, "found": true <= TAU_M,
+            "certified": result.certified, "false": result.certified and served > TAU_M,
+        })  # fmt: skip
     return rows
+
+
+def _error_m(estimate: Spot | None, place: FloatArray) -> float:
+    return math.inf if estimate is None else math.dist(estimate, place)
 
 
 def _start(
@@ -221,7 +224,7 @@ def _guess(
     named = naming_targets(tenths, users, rng)
     sparsest = score_naming(mechanism, dataset.places, published, targets=named, tenths=tenths).in_tenth(TENTHS - 1)
     return {
-        "found": found.best_disc.accuracy.value, "guessed": len(rows),
+        "best_found": found.best_disc.accuracy.value, "guessed": len(rows),
         "named_sparsest": sparsest.value, "named": int((tenths[named] == TENTHS - 1).sum()),
     }  # fmt: skip
 
@@ -230,25 +233,56 @@ def summary(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each population and service, with intervals over users."""
     rows = []
     for (dataset, name), group in runs.groupby(["dataset", "service"], sort=False):
-        by = {by: part for by, part in group.groupby("by")}
-        attacks, row = by["attack"], {"dataset": dataset, "service": name, "protected": "best attacker" in by}
-        row |= {
-            "queries": _mean(attacks["queries"].dropna()),
-            "found": _share(attacks["error_m"] <= TAU_M),
-            "certified": _share(attacks["certified"] == True),  # noqa: E712  (a column of objects)
-            "false": int(attacks["false"].sum()),
-        }
-        if "campaign" in by:
-            mapped = by["campaign"].iloc[0]
-            row |= {
-                "queries each": mapped["queries"] / mapped["located"] if mapped["located"] else None,
-                "located": mapped["located"] / mapped["users"],
-            }
-        if "best attacker" in by:
-            best = by["best attacker"].iloc[0]
-            row["best found"] = share_over_runs([best["found"] * best["guessed"]], int(best["guessed"]))
-            row["named in the sparsest tenth"] = share_over_runs(
-                [best["named_sparsest"] * best["named"]], int(best["named"])
-            )
+        parts = dict(list(group.groupby("by")))
+        attacked, row = parts["attack"], {"dataset": dataset, "service": name}
+        shares = {column: _share(attacked[column].mean(), len(attacked)) for column in ("found", "certified")}
+        row |= {"users": len(attacked), "queries": mean_over_runs(attacked["queries"].dropna().tolist()), **shares}
+        row["false"] = int(attacked["false"].sum())
+        mapped, best = (parts[by].iloc[0] if by in parts else None for by in ("campaign", "best attacker"))
+        known = mapped is not None and mapped["located"] > 0
+        row["campaign"] = mapped["queries"] / mapped["located"] if mapped is not None and known else None
+        row["located"] = None if mapped is None else mapped["located"] / mapped["users"]
+        row["exposed"] = None if best is None else _share(best["best_found"], int(best["guessed"]))
+        row["named"] = None if best is None else _share(best["named_sparsest"], int(best["named"]))
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _share(value: float, cases: int) -> Share:
+    return share_over_runs([float(value) * cases], cases)
+
+
+def tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return what is read."""
+    names = {
+        "queries": "queries to find a user", "found": "found within 100 m", "false": "false certificates",
+        "campaign": "queries for each of all users", "located": "located by the campaign",
+        "exposed": "best attacker finds within 100 m", "named": "named in the sparsest tenth",
+    }  # fmt: skip
+    found = summary(runs).rename(columns=names).astype(object)
+    alone = found["dataset"].nunique() == 1
+    return {"services": found.where(found.notna(), None).drop(columns=["dataset"] if alone else [])}
+
+
+def facts(runs: pd.DataFrame) -> dict[str, Any]:
+    """Return how many services without noise give most users away, and what the best attacker finds with noise."""
+    found = summary(runs)
+    bare, hidden = found[found["exposed"].isna()], found[found["exposed"].notna()]
+    open_to_all = bare[[share.value >= _MOST for share in bare["found"]]]
+    return {
+        "bare": len(bare), "exposed": len(open_to_all),
+        "most_queries": max((mean.value for mean in open_to_all["queries"]), default=None),
+        "hidden": {row["service"]: (row["exposed"], row["named"]) for _, row in hidden.iterrows()},
+        "mapped": int(runs.loc[runs["by"] == "campaign", "users"].max()),
+        "users": int(found["users"].max()), "slow_users": int(found["users"].min()),
+        "guessed": int(runs["guessed"].max()),
+    }  # fmt: skip
+
+
+def populations() -> dict[str, Dataset]:
+    """Return the city that commands show things on."""
+    region = named_region("san-francisco")
+    return {CITY: Dataset(CITY, region, synthetic_city(PEOPLE, region, rng=SEED), "generated")}
+
+
+PART = Part("services", "Defenses that services use today, judged", grid, measure, tables, facts, populations)
