@@ -7,9 +7,10 @@ have an order. Where users are protected, the Bayes attacker guesses from what i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,37 +18,33 @@ import pandas as pd
 
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.answers import Answers
-from nearveil.attacks.bayes import BayesAttacker, prior_from_points
 from nearveil.attacks.campaign import Campaign
 from nearveil.attacks.oracle import Spot
-from nearveil.attacks.policies import PRESETS, AnswerPolicy
-from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, density_tenths, naming_targets, score_attacker, score_naming
+from nearveil.attacks.policies import PRESETS, as_policy
+from nearveil.attacks.scores import NAMING_TARGETS
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_trials import Instance, instances_of_person
+from nearveil.evaluation.contenders import contender
 from nearveil.evaluation.stats import Share, mean_over_runs, share_over_runs
 from nearveil.evaluation.study import TAU_M, Part, Scope, generator
+from nearveil.evaluation.tradeoff import Sizes, what_attackers_get
 from nearveil.io.datasets import Dataset, DatasetName
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
-from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import named_region
 from nearveil.types import FloatArray
 
 CITY = "demo city"
-ACCOUNTS = 4
-"""Accounts of the attacker where a service lists users."""
 USERS, SLOW_USERS = 100, 40
 """How many users are attacked, and how many where an attack takes over a second."""
 MAPPED_USERS = 2_000
 """How many users a campaign maps: all 25,000 take minutes."""
 
-_K = 10
-_AROUND = 21
-_QUICK_USERS, _QUICK_GUESSES = 400, 100
+# Users in a list, the attacker's accounts, and users that a start is near to.
+_K, _ACCOUNTS, _AROUND = 10, 4, 21
+_QUICK_CITY, _QUICK_USERS, _QUICK_GUESSES = 400, 20, 100
 _AT_ONCE, _MOST = 10, 0.5
-_TARGETS, _STARTS, _ORACLE, _MAP, _NOISE, _CITY, _NAMED = range(11, 18)
+_TARGETS, _STARTS, _ORACLE, _NOISE, _CITY = range(11, 16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +59,8 @@ class Service:
         How many users a list has; 0 for all that the policy leaves.
     mapped_k : int
         How many users of each list a campaign uses; 0 where lists have no order that it could use.
-    protection : callable, optional
-        Makes what publishes users' locations, for a region and a seed.
+    protection : (str, float), optional
+        Name and setting of the contender that publishes users' locations.
     is_slow : bool
         Whether an attack takes over a second.
     """
@@ -72,15 +69,14 @@ class Service:
     policy: str = ""
     k: int = _K
     mapped_k: int = 0
-    protection: Callable[..., Mechanism] | None = None
+    protection: tuple[str, float] | None = None
     is_slow: bool = False
 
 
 def _preset(name: str, mapped_k: int, *, is_slow: bool = False) -> Service:
     shape = PRESETS[name]
-    return Service(
-        policy=str(shape.policy), k=0 if shape.lists_everybody else _K, mapped_k=mapped_k, is_slow=is_slow
-    )  # fmt: skip
+    k = 0 if shape.lists_everybody else _K
+    return Service(policy=str(shape.policy), k=k, mapped_k=mapped_k, is_slow=is_slow)
 
 
 SERVICES: Mapping[str, Service] = {
@@ -95,8 +91,8 @@ SERVICES: Mapping[str, Service] = {
     '"0 to 500 m away"': Service(answers="bands:500m"),
     '"within 5 km": yes or no': Service(answers="filter:5km-fixed"),
     "circle of 2 km or more: yes or no": Service(answers="circle:2km"),
-    "ranked list of 10, noise of 500 m": Service(protection=partial(PlanarLaplace, noise_m=500.0), mapped_k=_K),
-    "ranked list of 10, hidden among 100": Service(protection=partial(HideAmong, 100), mapped_k=_K),
+    "ranked list of 10, noise of 500 m": Service(protection=("planar-laplace", 500.0), mapped_k=_K),
+    "ranked list of 10, hidden among 100": Service(protection=("among", 100.0), mapped_k=_K),
 }
 """Services as people build them; the last two with noise."""
 
@@ -105,22 +101,20 @@ def grid(scope: Scope) -> list[dict[str, Any]]:
     """Every service under the attack, in parts; under a campaign; and before the Bayes attacker."""
     papers = {name.value for name in DatasetName}
     own = [name for name in scope.datasets if name not in papers] or [CITY]
-    city = _QUICK_USERS if scope.quick else 0
+    city, mapped, guessed = 0, MAPPED_USERS, NAMING_TARGETS
+    if scope.quick:
+        city, mapped, guessed = _QUICK_CITY, _QUICK_CITY, _QUICK_GUESSES
     rows = []
-    for dataset in own:
-        for name, service in SERVICES.items():
-            common = {"dataset": dataset, "service": name, "city": city, "seed": scope.seed, "run": 0}
-            users = min(SLOW_USERS if service.is_slow else USERS, scope.runs * scope.instances)
-            # A mechanism that is fitted is fitted once.
-            size = _AT_ONCE if service.is_slow else users
-            rows += [
-                common | {"by": "attack", "first": at, "users": min(size, users - at)} for at in range(0, users, size)
-            ]
-            if service.mapped_k:
-                rows.append(common | {"by": "campaign", "first": 0, "users": _QUICK_USERS if city else MAPPED_USERS})
-            if service.protection is not None:
-                guesses = _QUICK_GUESSES if city else NAMING_TARGETS
-                rows.append(common | {"by": "best attacker", "first": 0, "users": guesses})
+    for dataset, (name, service) in product(own, SERVICES.items()):
+        most = _QUICK_USERS if city else SLOW_USERS if service.is_slow else USERS
+        users = min(most, scope.runs * scope.instances)
+        # Slow attacks are shared out; a mechanism that is fitted is fitted once.
+        size = _AT_ONCE if service.is_slow else users
+        work = [("attack", first, min(size, users - first)) for first in range(0, users, size)]
+        work += [("campaign", 0, mapped)] if service.mapped_k else []
+        work += [("best attacker", 0, guessed)] if service.protection is not None else []
+        common = {"dataset": dataset, "service": name, "city": city, "seed": scope.seed, "run": 0}
+        rows += [common | {"by": by, "first": first, "users": count} for by, first, count in work]
     return rows
 
 
@@ -131,10 +125,15 @@ def measure(
     kind = SERVICES[service]
     wanted = users if by == "campaign" else city
     known = _some(dataset, wanted, generator(seed, run, _CITY)) if wanted else dataset
-    mechanism, published = _published(known, kind.protection, generator(seed, run, _NOISE))
-    if by == "best attacker" and mechanism is not None:
-        return [_guess(known, mechanism, published, users, generator(seed, run, _NAMED))]
-    policy = AnswerPolicy.parse(kind.policy) if kind.policy else AnswerPolicy()
+    published = known.places
+    if kind.protection is not None:
+        name, setting = kind.protection
+        mechanism = contender(name).fitted(setting, known, int(generator(seed, run, _NOISE).integers(2**31)))
+        published = mechanism.perturb(known.places)
+        if by == "best attacker":
+            sizes = Sizes(targets=users, named=users)
+            return [what_attackers_get(mechanism, known.places, published, sizes=sizes, seed=seed, run=run)]
+    policy = as_policy(kind.policy or None)
     served_m = policy.snapped(known.region.to_metres(published), known.region.half_extent_m)
     behind = SimulatedService(known.region, served_m, policy=policy, rng=generator(seed, run, _ORACLE))
     if by == "campaign":
@@ -148,18 +147,6 @@ def _some(dataset: Dataset, users: int, rng: np.random.Generator) -> Dataset:
     return replace(dataset, places=dataset.places[np.sort(rng.choice(count, min(users, count), replace=False))])
 
 
-def _published(
-    dataset: Dataset, protection: Callable[..., Mechanism] | None, rng: np.random.Generator
-) -> tuple[Mechanism | None, FloatArray]:
-    if protection is None:
-        return None, dataset.places
-    region = dataset.region.with_scaling("isotropic")
-    mechanism = protection(region=region, seed=int(rng.integers(2**31)))
-    if mechanism.is_to_be_fitted:
-        mechanism = mechanism.fitted_on(dataset.places)
-    return mechanism, mechanism.perturb(dataset.places)
-
-
 def _attack(
     dataset: Dataset, kind: Service, behind: SimulatedService, served_m: FloatArray, *, first: int, users: int,
     seed: int, run: int,
@@ -167,7 +154,7 @@ def _attack(
     """One row for each user attacked, who are the same through every service."""
     answers, k = Answers.parse(kind.answers), min(kind.k or len(served_m), len(served_m))
     true_m, rows = dataset.region.to_metres(dataset.places), list[dict[str, Any]]()
-    attack = Adaptive.for_region(dataset.region, tau_m=TAU_M, colluders=ACCOUNTS)
+    attack = Adaptive.for_region(dataset.region, tau_m=TAU_M, colluders=_ACCOUNTS)
     for target in generator(seed, run, _TARGETS).permutation(len(true_m))[first : first + users].tolist():
         own = generator(seed, target, _STARTS)
         if answers.is_list:
@@ -176,10 +163,11 @@ def _attack(
                 # No list shows this user: more of them than it takes are at one point of a grid.
                 rows.append({"user": target, "found": False, "certified": False, "false": False})
                 continue
-            result = attack.infer(behind.oracle(k=k, colluders=ACCOUNTS, rng=own), target, start.start)
+            result = attack.infer(behind.oracle(k=k, colluders=_ACCOUNTS, rng=own), target, start.start)
         else:
             result = attack.locate(behind.person_oracle(answers, target, rng=own), None)
-        true, served = (_error_m(result.estimate, places[target]) for places in (true_m, served_m))
+        estimate = (math.inf, math.inf) if result.estimate is None else result.estimate
+        true, served = (math.dist(estimate, places[target]) for places in (true_m, served_m))
         rows.append({
             "user": target, "error_m": true, "queries": result.queries, "found": true <= TAU_M,
             "certified": result.certified, "false": result.certified and served > TAU_M,
@@ -187,19 +175,13 @@ def _attack(
     return rows
 
 
-def _error_m(estimate: Spot | None, place: FloatArray) -> float:
-    return math.inf if estimate is None else math.dist(estimate, place)
-
-
 def _start(
     behind: SimulatedService, served_m: FloatArray, target: int, k: int, rng: np.random.Generator
 ) -> Instance | None:
     """A location where the target is listed, near it or, where it lives alone, at its own."""
     for around in (min(_AROUND, len(served_m)), 1):
-        try:
+        with suppress(UsageError):
             return instances_of_person(behind, served_m, target, k=k, count=1, rng=rng, around=around)[0]
-        except UsageError:
-            continue
     return None
 
 
@@ -212,23 +194,6 @@ def _map(dataset: Dataset, behind: SimulatedService, served_m: FloatArray, k: in
     return {"queries": result.questions, "located": int((errors_m <= TAU_M).sum())}
 
 
-def _guess(
-    dataset: Dataset, mechanism: Mechanism, published: FloatArray, users: int, rng: np.random.Generator
-) -> dict[str, Any]:
-    """The two numbers of a setting: the share found, and the share named in the sparsest tenth."""
-    tenths = density_tenths(dataset.region.to_metres(dataset.places))
-    rows = rng.choice(len(dataset.places), min(users, len(dataset.places)), replace=False)
-    prior = prior_from_points(dataset.places, mechanism.resolved_region, spread_m=0.0)
-    attacker = BayesAttacker(mechanism=mechanism, prior=prior, tau_m=TAU_M)
-    found = score_attacker(attacker, dataset.places, published, targets=rows, leave_out=False)
-    named = naming_targets(tenths, users, rng)
-    sparsest = score_naming(mechanism, dataset.places, published, targets=named, tenths=tenths).in_tenth(TENTHS - 1)
-    return {
-        "best_found": found.best_disc.accuracy.value, "guessed": len(rows),
-        "named_sparsest": sparsest.value, "named": int((tenths[named] == TENTHS - 1).sum()),
-    }  # fmt: skip
-
-
 def summary(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each population and service, with intervals over users."""
     rows = []
@@ -239,11 +204,10 @@ def summary(runs: pd.DataFrame) -> pd.DataFrame:
         row |= {"users": len(attacked), "queries": mean_over_runs(attacked["queries"].dropna().tolist()), **shares}
         row["false"] = int(attacked["false"].sum())
         mapped, best = (parts[by].iloc[0] if by in parts else None for by in ("campaign", "best attacker"))
-        known = mapped is not None and mapped["located"] > 0
-        row["campaign"] = mapped["queries"] / mapped["located"] if mapped is not None and known else None
+        row["campaign"] = None if mapped is None or not mapped["located"] else mapped["queries"] / mapped["located"]
         row["located"] = None if mapped is None else mapped["located"] / mapped["users"]
-        row["exposed"] = None if best is None else _share(best["best_found"], int(best["guessed"]))
-        row["named"] = None if best is None else _share(best["named_sparsest"], int(best["named"]))
+        row["exposed"] = None if best is None else _share(best["found"], int(best["targets"]))
+        row["named"] = None if best is None else _share(best["named_sparsest"], int(best["sparsest_cases"]))
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -275,7 +239,7 @@ def facts(runs: pd.DataFrame) -> dict[str, Any]:
         "hidden": {row["service"]: (row["exposed"], row["named"]) for _, row in hidden.iterrows()},
         "mapped": int(runs.loc[runs["by"] == "campaign", "users"].max()),
         "users": int(found["users"].max()), "slow_users": int(found["users"].min()),
-        "guessed": int(runs["guessed"].max()),
+        "guessed": int(runs["targets"].max()),
     }  # fmt: skip
 
 
