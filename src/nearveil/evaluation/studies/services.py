@@ -19,7 +19,6 @@ import pandas as pd
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.answers import Answers
 from nearveil.attacks.campaign import Campaign
-from nearveil.attacks.oracle import Spot
 from nearveil.attacks.policies import PRESETS, as_policy
 from nearveil.attacks.scores import NAMING_TARGETS
 from nearveil.attacks.simulator import SimulatedService
