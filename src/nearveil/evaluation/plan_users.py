@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,15 +17,10 @@ from nearveil.io.datasets import Dataset
 from nearveil.io.files import extension_of, read_people
 from nearveil.io.input_file import is_standard
 from nearveil.io.people import People, ReadOptions
-from nearveil.mechanisms.fit_grid import COUNTING_SHARE, noisy_grid
-from nearveil.mechanisms.fit_pic import PlacesInMemory
+from nearveil.mechanisms.fit_grid import synthetic_delta, synthetic_people
 from nearveil.privacy.guarantee import SEEDED_NOTE, Basis, Guarantee, Notion, check_epsilon
-from nearveil.randomness import EXPONENTIAL_REACH, Randomness, as_randomness
 from nearveil.region import WHOLE_EARTH, Region, as_region, region_around
 from nearveil.types import FloatArray
-
-MOST_SYNTHETIC = 1_000_000
-"""However many the noisy count says."""
 
 # Noise is to stay within a box that is drawn around users for measuring.
 _AROUND = 0.25
@@ -33,17 +28,7 @@ _AROUND = 0.25
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanUsers:
-    """Users that a plan is measured on.
-
-    Attributes
-    ----------
-    description : str
-        Who they are.
-    guarantee : Guarantee, optional
-        What holds for the users as far as the plan goes; None where it was made on their true locations.
-    warnings : tuple of str
-        To be printed.
-    """
+    """Users that a plan is measured on; ``guarantee`` is what holds for them as far as the plan goes, if anything."""
 
     dataset: Dataset = field(repr=False)
     description: str
@@ -59,21 +44,14 @@ class UserSource:
     region: Region | str | None
     read: ReadOptions
 
-    @property
-    def name(self) -> str:
-        """What the users are called."""
-        if self.path is None:
-            return "the users given"
-        return "standard input" if is_standard(self.path) else self.path.name
-
     def users(self, points: FloatArray | None) -> PlanUsers:
         """Return the users as they are, one at each location."""
         rows, found = self._locations(points)
         places = np.unique(rows, axis=0)
         region = region_around(places, _AROUND) if self.region is None else as_region(self.region)
-        description = f"the {len(places):,} different locations of {self.name}"
+        warnings = _warnings(found, len(rows) - len(places))
         return PlanUsers(
-            Dataset(self.name, region, places), description, None, _warnings(found, len(rows) - len(places))
+            Dataset(self._name, region, places), f"{len(places):,} locations of {self._name}", None, warnings
         )
 
     def synthetic_users(self, points: FloatArray | None, epsilon: float, seed: int | None) -> PlanUsers:
@@ -86,34 +64,35 @@ class UserSource:
             raise UsageError("the noisy histogram is over a public region; name it, such as region=berlin")
         region = as_region(self.region)
         # One row more or less is at most one location more or less, so this costs no more than counting rows would.
-        places = np.unique(self._locations(points)[0], axis=0)
-        made = synthetic_people(places, region=region, epsilon=epsilon, rng=seed)
-        return PlanUsers(
-            Dataset("synthetic users", region, made),
-            f"{len(made):,} synthetic users, drawn from one noisy histogram of {self.name}",
-            _planning_guarantee(epsilon, seed),
-            (f"a seed was given. {SEEDED_NOTE}",) if seed is not None else (),
-        )
+        made = synthetic_people(np.unique(self._locations(points)[0], axis=0), region=region, epsilon=epsilon, rng=seed)
+        described = f"{len(made):,} synthetic users, drawn from one noisy histogram of {self._name}"
+        warnings = (f"a seed was given. {SEEDED_NOTE}",) if seed is not None else ()
+        return PlanUsers(Dataset("synthetic users", region, made), described, _guarantee(epsilon, seed), warnings)
+
+    @property
+    def _name(self) -> str:
+        if self.path is None:
+            return "the users given"
+        return "standard input" if is_standard(self.path) else self.path.name
 
     def _locations(self, points: FloatArray | None) -> tuple[FloatArray, People | None]:
         region = WHOLE_EARTH if self.region is None else as_region(self.region)
         found = None if self.path is None else read_people(self.path, self.read, carry=False, region=region)
         return (region.clip if self.read.clip else region.check)(points if found is None else found.points), found
 
-    def protect_command(self, arguments: tuple[str, ...]) -> str:
+    def protect_command(self, arguments: Sequence[str]) -> str:
         """Return the ``nearveil protect`` with these arguments, without a seed."""
-        name = "OUTPUT" if self.path is None else self.path.name
-        extension = extension_of(Path(name)) or ".csv"
-        output = f"protected{extension}" if name != f"protected{extension}" else f"published{extension}"
-        region = self.region
-        if isinstance(region, Region):
-            region = f"{region.south},{region.west},{region.north},{region.east}"
-        where = [] if region is None else ["--region", region]
+        extension = extension_of(Path("OUTPUT" if self.path is None else self.path.name)) or ".csv"
+        taken = self.path is not None and self.path.name == f"protected{extension}"
+        output, box = f"{'published' if taken else 'protected'}{extension}", self.region
+        if isinstance(box, Region):
+            box = f"{box.south},{box.west},{box.north},{box.east}"
+        where = [] if box is None else ["--region", box]
         words = ["nearveil", "protect", str(self.path or "INPUT"), output, *where, *self.read.arguments(), *arguments]
         return shlex.join(words)
 
 
-def _planning_guarantee(epsilon: float, seed: int | None) -> Guarantee:
+def _guarantee(epsilon: float, seed: int | None) -> Guarantee:
     return Guarantee(
         title="This plan: all that is printed, drawn and recommended",
         notion=Notion.CENTRAL,
@@ -151,36 +130,3 @@ def _warnings(people: People | None, repeated: int) -> tuple[str, ...]:
             )
             break
     return tuple(found)
-
-
-def synthetic_people(
-    points: object,
-    *,
-    region: Region,
-    epsilon: float,
-    rng: Randomness | np.random.Generator | int | None = None,
-) -> FloatArray:
-    """Draw synthetic users who live about where the true ones do: latitude and longitude, shape (n, 2).
-
-    They are uniform within each cell of the grid whose count stands out of the noise. Whatever is done with them
-    afterwards costs the true users nothing more than ``epsilon``, for one of them more or less; another location of one
-    of them counts twice. There are as many as the noisy count.
-    """
-    users = region.check(points)
-    check_epsilon(epsilon)
-    generator = as_randomness(rng).generator
-    grid = noisy_grid(PlacesInMemory(users, region), epsilon, None, generator)
-    # From here on only the noisy answers are looked at.
-    counts = grid.counts_that_stand_out
-    u = generator.random(min(round(grid.population), MOST_SYNTHETIC))
-    drawn = np.bincount(np.searchsorted(np.cumsum(counts)[:-1] / counts.sum(), u, side="right"), minlength=len(counts))
-    return region.clip(region.from_square(grid.uniform_in_cells(drawn, generator)))
-
-
-def synthetic_delta(epsilon: float) -> float:
-    """Return the delta of `synthetic_people`: what the finite range of the noise adds.
-
-    The same sum as for intervals (`Intervals.fit_cost`), over the count and the histogram.
-    """
-    parts = (COUNTING_SHARE * epsilon, (1 - COUNTING_SHARE) * epsilon)
-    return min(1.0, sum(4 * math.exp(part - EXPONENTIAL_REACH) for part in parts))
