@@ -36,7 +36,7 @@ from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import PEOPLE_PER_CENTRE
 from nearveil.mechanisms.planar_laplace import PlanarLaplace, check_noise_m
 from nearveil.nearby.publishing.protection import Protection
-from nearveil.privacy.guarantee import Guarantee, Notion
+from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region, as_region
 from nearveil.types import FloatArray, Progress, ProgressBar, no_bar
 
@@ -56,8 +56,8 @@ _LEAST_INTERVALS = 8
 # Settings are tried between these, and hiding among at most a quarter of all users.
 _BOUNDS = {"noise_m": (1.0, 50_000.0), "hide_among": (2.0, 100_000.0), "epsilon": (0.1, 50.0)}
 _MOST_AMONG = 0.25
-# Settings of the table of a plan without a goal; for a mechanism with another parameter, every other of its own.
-_TABLE = {"noise_m": (100.0, 200.0, 500.0, 1000.0), "hide_among": (20.0, 50.0, 100.0, 200.0)}
+# Noise and hiding among users are guarantees of one mechanism each.
+_HAVE_SETTING: dict[str, type[Mechanism]] = {"noise": PlanarLaplace, "hide-among": HideAmong}
 # The search aims a little beyond the goal, and what misses it with fresh noise goes farther: as shares.
 _MARGIN, _STEP, _STEPS, _CLOSE = 0.03, 0.1, 3, 0.02
 _LEAST_SHARE = 1e-4
@@ -108,10 +108,8 @@ class Goal:
             raise UsageError("the attacker's error must be at least 1 m, such as attacker_error=300m")
         if self.kind in ("recall", "named", "named-sparsest") and not 0 < self.value < 1:
             raise UsageError(f"a share is more than 0 and less than 1, such as {self.kind.replace('-', '_')}=0.1")
-        if self.kind == "noise":
-            check_noise_m(self.value)
-        if self.kind == "hide-among":
-            check_hide_among(int(self.value) if self.value == round(self.value) else -1)
+        if self.is_setting:
+            (check_noise_m if self.kind == "noise" else check_hide_among)(self.value)
 
     def __str__(self) -> str:
         then = "the fewest users found within 100 m" if self.kind == "recall" else "the least cost"
@@ -140,9 +138,9 @@ class Goal:
         ratio = math.log(max(value, _LEAST_SHARE) / self.value)
         return ratio if self.kind == "attacker-error" else -ratio
 
-    def price(self, row: Row) -> float:
+    def price(self, row: Row) -> Estimate:
         """Return what is to be as small as possible once the goal is met."""
-        return row.estimates["found" if self.kind == "recall" else "listed_m"].value
+        return row.estimates["found" if self.kind == "recall" else "listed_m"]
 
 
 DEFAULT_SHARE = 0.1
@@ -327,15 +325,11 @@ def plan(
 ) -> Plan:
     """Recommend a mechanism and its setting for some users and a goal.
 
+    Without a goal, a few settings are measured, and the cheapest is recommended that names at most a tenth of the
+    sparsest tenth of users. Without a region, only noise in meters is tried.
+
     Parameters
     ----------
-    people : path, or array-like of shape (n, 2)
-        A file of true locations, or latitudes and longitudes.
-    goal : Goal, optional
-        Without one, a few settings are measured for lists of ``k``, and the cheapest is recommended that names at most
-        a tenth of the sparsest tenth of users.
-    region : Region or str, optional
-        The public region. Without it, only noise in meters is tried.
     mechanisms : sequence of str or class
         Further ones: ``file.py:Class``, or classes.
     cells : Cells or path, optional
@@ -382,17 +376,13 @@ def plan(
         best = rows[0].contender.fitted(rows[0].value, users.dataset, base)
         sought = effort.months if months is None else tuple(sorted(set(months)))
         given_away = _months_of(users.dataset, best, sought, effort.followed, base, advance)
+    # What is said of it is without a seed, as it will run.
+    best.seed = None
     return Plan(
         goal=aim, rows=rows, sweep=tuple(row for _, sweep in found for row in sweep), left_out=left_out, notes=notes,
-        users=users, source=source, months=given_away, guarantee=_unseeded(best).guarantee, seed=base,
+        users=users, source=source, months=given_away, guarantee=best.guarantee, seed=base,
         seeded=private_epsilon is not None and seed is not None, seconds=time.perf_counter() - started,
     )  # fmt: skip
-
-
-def _unseeded(mechanism: Mechanism) -> Mechanism:
-    # A card of one that was fitted states what the fit costs.
-    mechanism.seed = None
-    return mechanism
 
 
 # What is tried.
@@ -442,26 +432,13 @@ def _able(tried: Sequence[Contender], goal: Goal, users: int) -> tuple[list[Cont
 
 
 def _why_not(made: Contender, goal: Goal, users: int) -> str:
-    hides_among = made.swept == "hide_among"
-    if hides_among and users * _MOST_AMONG < made.values[0]:
-        return f"{users:,} users are too few to hide anybody among them"
-    if made.mechanism.is_to_be_fitted and not hides_among and users < _LEAST_INTERVALS * PEOPLE_PER_CENTRE:
+    if not isinstance(made.mechanism, _HAVE_SETTING.get(goal.kind, Mechanism)):
+        return "its guarantee for the users of the file is another one"
+    if made.swept == "hide_among":
+        return "" if users * _MOST_AMONG >= made.values[0] else f"{users:,} users are too few to hide anybody among"
+    if made.mechanism.is_to_be_fitted and users < _LEAST_INTERVALS * PEOPLE_PER_CENTRE:
         return f"{users:,} users are too few to fit intervals on, at {PEOPLE_PER_CENTRE} for each"
-    if goal.kind == "hide-among" and not hides_among:
-        return "it does not hide users among users"
-    if goal.kind == "noise" and made.fit_loss:
-        return f"a user that it is fitted on loses {made.fit_loss:g} more at any distance"
-    if goal.kind == "noise" and not _has_metric_guarantee(made, goal.value):
-        return "its guarantee is not the metric one at that length"
     return ""
-
-
-def _has_metric_guarantee(made: Contender, noise_m: float) -> bool:
-    """Whether two locations this far apart differ by a loss of 2."""
-    if made.swept != "noise_m":
-        return False
-    stated = made.mechanism.with_params(noise_m=noise_m).guarantee
-    return stated.notion is Notion.METRIC and not stated.offset and stated.epsilon * noise_m <= 2 * (1 + 1e-9)
 
 
 # The search.
@@ -489,8 +466,7 @@ def _rows_of(
     if goal.is_setting:
         return [final(goal.value)], []
     if not searches:
-        values = _TABLE.get(str(made.swept), made.values[1::2] or made.values)
-        return [final(value) for value in values if least <= value <= most], []
+        return [final(value) for value in made.values[::2] if least <= value <= most], []
     sweep: dict[float, Row] = {}
     # Recall is kept below a strength, and everything else is met above one.
     side = -1.0 if goal.kind == "recall" else 1.0
@@ -528,10 +504,19 @@ def _ranked(rows: Sequence[Row], goal: Goal) -> tuple[Row, ...]:
 
     def merits(row: Row) -> tuple[bool, bool, bool, float]:
         met = goal.met(row)
-        rest = -goal.price(row) if met else -abs(goal.excess(row))
+        rest = -goal.price(row).value if met else -abs(goal.excess(row))
         return row.contender.sound, met, met and row.contender.between_all_places, rest
 
-    return tuple(sorted(rows, key=merits, reverse=True))
+    ordered = sorted(rows, key=merits, reverse=True)
+    # Of those that cannot be told apart, one that does not learn from users.
+    near = [row for row in ordered if merits(row)[:3] == merits(ordered[0])[:3] and _overlap(row, ordered[0], goal)]
+    best = min(near, key=lambda row: row.contender.fit_loss)
+    return (best, *(row for row in ordered if row is not best))
+
+
+def _overlap(first: Row, second: Row, goal: Goal) -> bool:
+    ends = [(goal.price(row).low or 0.0, goal.price(row).high or math.inf) for row in (first, second)]
+    return max(low for low, _ in ends) <= min(high for _, high in ends)
 
 
 def _months_of(
