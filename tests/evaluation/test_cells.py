@@ -36,7 +36,7 @@ from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.privacy.accounting import paper_scales
 from nearveil.types import FloatArray, IntArray
-from tests.evaluation.made_up_results import tiny_town
+from tests.evaluation.towns import tiny_town
 
 TOWN = tiny_town("town", people=600)
 TRUE_M = TOWN.region.to_metres(TOWN.places)

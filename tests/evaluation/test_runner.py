@@ -14,7 +14,7 @@ from nearveil.evaluation.cells import UtilityCell
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.runner import NOBODY, Cell, CellJournal, open_journal, run_cells
 from nearveil.io.datasets import Dataset
-from tests.evaluation.made_up_results import tiny_town
+from tests.evaluation.towns import tiny_town
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
