@@ -15,7 +15,7 @@ from nearveil.evaluation.runner import open_journal
 from tests.cli.conftest import Run
 from tests.evaluation.towns import tiny_town
 
-TOWN = tiny_town("brightkite", people=1000)
+TOWN = tiny_town("brightkite", users=1000)
 SMALL = ("--dataset", "brightkite", "--quick", "--runs", 1, "--instances", 2, "--cores", 1)
 
 
