@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from nearveil.evaluation.experiments.registry import EXPERIMENTS
-from nearveil.report.reproduce import REPORT_LEAD
 from nearveil.types import FloatArray
 
 ROOT = Path(__file__).parents[1]
@@ -56,7 +55,8 @@ def test_readme_and_report_name_the_paper_as_the_citation_does() -> None:
     authors = re.findall(r"family-names: (.+)\n\s+given-names: (.+)", citation)
     named = [f"{given} {family}" for family, given in authors]
     assert len(named) == 5
-    for text in ((ROOT / "README.md").read_text(encoding="utf-8"), REPORT_LEAD):
+    page = ROOT / "src" / "nearveil" / "report" / "templates" / "report.html"
+    for text in (one.read_text(encoding="utf-8") for one in (ROOT / "README.md", page)):
         words = " ".join(text.split())
         assert f"{', '.join(named[:-1])} and {named[-1]}" in words
         assert title[0] in words
