@@ -13,9 +13,9 @@ import pytest
 
 from nearveil.evaluation.runner import open_journal
 from tests.cli.conftest import Run
-from tests.evaluation.made_up_results import tiny_town
+from tests.evaluation.towns import tiny_town
 
-TOWN = tiny_town("brightkite", people=1000)
+TOWN = tiny_town("brightkite", users=1000)
 SMALL = ("--dataset", "brightkite", "--quick", "--runs", 1, "--instances", 2, "--cores", 1)
 
 
