@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from nearveil.errors import UsageError
-from nearveil.evaluation.experiments import frontier
 from nearveil.evaluation.families import family_of, sound_families
 from nearveil.evaluation.planning import plan as planning
 from nearveil.evaluation.planning.measuring import Sizes
 from nearveil.evaluation.planning.plan import Effort
+from nearveil.evaluation.studies import frontier
 from nearveil.mechanisms.registry import mechanism_entry
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run
@@ -239,7 +239,7 @@ def test_plan_and_its_text(run: Run, own_file: Path, few_csv: Path, monkeypatch:
 
 
 def test_reproduce_on_own_people(run: Run, own_file: Path, few_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frontier, "_QUICK_FAMILIES", ("planar Laplace",))
+    monkeypatch.setattr(frontier, "_QUICK", ("planar-laplace",))
     out = few_csv.with_name("report")
     asked = ("reproduce", "frontier", "--input", few_csv, "--quick", "--runs", 1, "--cores", 1, "--out", out)
     done = run(*asked, "--mechanism", f"{own_file}:Rounded")

@@ -21,7 +21,7 @@ from nearveil.report.style import (
     disc_handle,
     disc_handlers,
     house_style,
-    looks_of,
+    look_of,
 )
 from nearveil.types import FloatArray
 
@@ -112,7 +112,7 @@ def _draw_misses(axes: Axes, service: AttackedService, tau_m: float) -> None:
     for label, misses_m in service.misses_m.items():
         near = np.abs(misses_m).max(axis=1) <= _REACH_M
         beyond += int((~near).sum())
-        axes.plot(*misses_m[near].T, **_mark(service.misses_m, label), zorder=3)
+        axes.plot(*misses_m[near].T, **_mark(label), zorder=3)
     axes.add_patch(Circle((0, 0), tau_m, fill=False, edgecolor=TRUE_COLOUR, linewidth=1.6, linestyle="--", zorder=4))
     axes.set(xlim=(-_REACH_M, _REACH_M), ylim=(-_REACH_M, _REACH_M), xticks=_TICKS_M, yticks=_TICKS_M, aspect="equal")
     axes.set_xlabel("m east of the person")
@@ -123,10 +123,9 @@ def _draw_misses(axes: Axes, service: AttackedService, tau_m: float) -> None:
         axes.text(0.98, 0.02, f"{beyond} more beyond the edge", transform=axes.transAxes, ha="right", va="bottom")
 
 
-def _mark(attacks: Mapping[str, FloatArray], label: str) -> dict[str, Any]:
-    look = looks_of(attacks)[label]
-    colour = LIGHT.palette[look.colour]
-    return {"marker": look.marker, "color": colour, "linestyle": "none", "fillstyle": "none", "markersize": 6.5}
+def _mark(label: str) -> dict[str, Any]:
+    color, marker, _ = look_of(label)
+    return {"marker": marker, "color": color, "linestyle": "none", "fillstyle": "none", "markersize": 6.5}
 
 
 def _handles(services: Sequence[AttackedService], tau_m: float) -> list[Any]:
@@ -141,4 +140,4 @@ def _handles(services: Sequence[AttackedService], tau_m: float) -> list[Any]:
         handles.append(disc_handle("a private disc", DISC_COLOUR))
     handles.append(disc_handle(f"within {tau_m:g} m of the person", TRUE_COLOUR, dashes="--"))
     attacks = services[0].misses_m
-    return handles + [Line2D([], [], **_mark(attacks, label), label=f"an estimate of {label}") for label in attacks]
+    return handles + [Line2D([], [], **_mark(label), label=f"an estimate of {label}") for label in attacks]

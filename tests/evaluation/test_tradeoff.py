@@ -1,0 +1,180 @@
+"""What is compared and how it is measured: by brute force, by other ways to the same numbers, and by known laws."""
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nearveil.attacks.bayes import BayesAttacker, prior_from_points
+from nearveil.attacks.scores import score_naming
+from nearveil.evaluation import contenders
+from nearveil.evaluation.contenders import ALL, Contender, among_cells, contender, deployable, stated_loss
+from nearveil.evaluation.tradeoff import (
+    MEANS,
+    SHARES,
+    Sizes,
+    chances_to_be_named,
+    guesses,
+    measure,
+    together,
+    what_attackers_get,
+    what_users_get,
+)
+from nearveil.io.datasets import Dataset
+from nearveil.io.synthetic import synthetic_city
+from nearveil.mechanisms.cells import Cells
+from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.mechanisms.step_channel import StepChannel
+from nearveil.region import Region, named_region
+from nearveil.types import FloatArray
+
+REGION = named_region("san-francisco")
+TOWN = Dataset("town", REGION, synthetic_city(900, REGION, rng=1))
+SMALL = Sizes(queries=60, targets=12, named=100)
+
+
+def test_users_get_what_a_loop_counts() -> None:
+    published = PlanarLaplace(800, REGION, seed=3).perturb(TOWN.places)
+    found = what_users_get(TOWN, published, k=5, queries=80, rng=np.random.default_rng(7))
+    true_m, published_m = REGION.to_metres(TOWN.places), REGION.to_metres(published)
+    recall, listed_m, nearest_m = [], [], []
+    for asker in np.random.default_rng(7).integers(len(true_m), size=80):
+        truly, seemingly = (np.hypot(*(places - true_m[asker]).T) for places in (true_m, published_m))
+        truly[asker] = seemingly[asker] = np.inf
+        nearest, listed = np.argsort(truly)[:5], np.argsort(seemingly)[:5]
+        recall.append(len(set(nearest) & set(listed)) / 5)
+        listed_m.append(truly[listed].mean())
+        nearest_m.append(truly[nearest].mean())
+    assert found["recall"] == pytest.approx(np.mean(recall))
+    assert found["listed_m"] == pytest.approx(np.mean(listed_m))
+    assert found["extra_m"] == pytest.approx(np.mean(listed_m) - np.mean(nearest_m))
+    assert found["ratio"] == pytest.approx(np.sum(nearest_m) / np.sum(listed_m))
+    assert found["extra_m_se"] == pytest.approx(np.std(np.subtract(listed_m, nearest_m), ddof=1) / math.sqrt(80))
+
+
+@pytest.mark.parametrize(("name", "value"), [("interval", 2.0), ("paper", 3.0), ("planar-laplace", 500.0)])
+def test_users_of_other_groups_are_no_candidates(name: str, value: float) -> None:
+    """Leaving them out changes no guess: by the attacker and the naming that know of no groups."""
+    mechanism = ALL[name].fitted(value, TOWN, seed=2)
+    published, targets = mechanism.perturb(TOWN.places), np.arange(0, 900, 25)
+    errors_m, found = guesses(mechanism, TOWN.places, published, targets)
+    region = mechanism.resolved_region
+    attacker = BayesAttacker(mechanism=mechanism, prior=prior_from_points(TOWN.places, region, spread_m=0.0))
+    true_m, whole = region.to_metres(TOWN.places)[targets], attacker.estimate_many(published[targets])
+    assert errors_m == pytest.approx(np.hypot(*(np.array([one.median for one in whole]) - true_m).T), rel=1e-6)
+    disc_errors_m = np.hypot(*(np.array([one.best_disc for one in whole]) - true_m).T)
+    assert (found == (disc_errors_m <= 100)).all()
+    named = score_naming(mechanism, TOWN.places, published, targets=targets).probabilities
+    assert chances_to_be_named(mechanism, TOWN.places, published, targets) == pytest.approx(named)
+
+
+class Disclosing(PlanarLaplace):
+    """Says that it discloses more than it does, so that the attacker would look in the wrong places."""
+
+    def groups(self, points: FloatArray) -> Any:
+        return np.arange(len(points))
+
+
+def test_others_are_not_believed_what_they_disclose() -> None:
+    mechanism = Disclosing(800, REGION, seed=1)
+    found = what_attackers_get(mechanism, TOWN.places, mechanism.perturb(TOWN.places), sizes=SMALL, seed=1)
+    assert found["named"] < 0.5
+
+
+def test_the_sparsest_are_named_most_and_noise_helps() -> None:
+    found = [
+        measure(ALL["planar-laplace"], value, TOWN, seed=1, sizes=replace(SMALL, named=900)) for value in (300, 3e3)
+    ]
+    assert found[0]["named"] > found[1]["named"]
+    assert all(one["named_sparsest"] > one["named"] and one["sparsest_cases"] == 90 for one in found)
+    assert found[0]["extra_m"] < found[1]["extra_m"]
+    assert measure(ALL["planar-laplace"], 300, TOWN, seed=1, sizes=replace(SMALL, named=900)) == found[0]
+
+
+# Contenders.
+
+
+class Learned(PlanarLaplace):
+    """Learns its noise from its parameter when it is fitted."""
+
+    def __init__(self, *, epsilon: float = 1.0, region: Region | str | None = None, seed: int | None = None) -> None:
+        super().__init__(1000.0, region, seed)
+        self.epsilon = epsilon
+
+    def fit(self, points: object, y: object = None, *, progress: Any = None) -> "Learned":
+        super().fit(points, y, progress=progress)
+        self.noise_m = 1000 / self.epsilon
+        return self
+
+
+def test_a_mechanism_that_learns_is_fitted_for_each_setting() -> None:
+    learning = Contender("mine:Learned", "mine", Learned(region=REGION), "epsilon", (1.0, 10.0, 0.1))
+    assert [learning.fitted(value, TOWN, 1).noise_m for value in learning.values] == [1000, 100, 10_000]  # type: ignore[attr-defined]
+
+
+def test_what_may_be_recommended_is_sound_and_others_are_labeled() -> None:
+    assert {one.name for one in deployable()} == {"planar-laplace", "among", "metric", "interval"}
+    assert all(one.sound for one in deployable())
+    assert ALL["paper"].promise == "claim refuted"
+    assert ALL["interval"].promise == "within an interval"
+    assert len({one.label for one in ALL.values()}) == len(ALL)
+    assert contender("dprs") is ALL["metric"]
+    mine = contender(Learned)
+    assert (mine.swept, mine.promise) == ("epsilon", "between all locations")
+
+
+@pytest.mark.parametrize(("name", "value", "loss"), [
+    ("planar-laplace", 500, "0.004 per metre"), ("metric", 500, "0.004 per metre + 2"), ("interval", 1.0, "3"),
+])  # fmt: skip
+def test_the_loss_has_that_of_the_fit(name: str, value: float, loss: str) -> None:
+    assert stated_loss(ALL[name].fitted(value, TOWN, 1)) == loss
+    assert ALL[name].fit_loss == (0 if name == "planar-laplace" else 2)
+
+
+def test_cells_that_cost_nothing_are_made_and_calibrated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[CellPlan] = []
+
+    def make(plan: CellPlan, dataset: Dataset) -> Cells:
+        made.append(plan)
+        return cells_from_points(dataset.places, dataset.region.with_scaling("isotropic"), plan)
+
+    one = among_cells("a census", partial(make), ("--cells", "census.geojson"))
+    first = one.fitted(50, TOWN, 1)
+    assert isinstance(first.finite, StepChannel)
+    monkeypatch.setattr("nearveil.mechanisms.step_channel._rate_for_people", None)
+    again = one.fitted(50, TOWN, 2)
+    assert (again.finite, len(made)) == (first.finite, 1)
+    assert (first.perturb(TOWN.places) != again.perturb(TOWN.places)).any()
+    assert one.protect_arguments(50) == ("--cells", "census.geojson", "--hide-among", "50")
+    assert contenders._free_cells.cache_info().maxsize
+
+
+# Runs together.
+
+
+def rows(values: FloatArray, error: float) -> list[dict[str, float]]:
+    means = dict.fromkeys(MEANS, 0.5) | {f"{name}_se": error for name in MEANS}
+    shares = dict.fromkeys(SHARES, 0.5) | dict.fromkeys(SHARES.values(), 10)
+    return [{**means, **shares, "extra_m": value} for value in values]
+
+
+@pytest.mark.parametrize(("factor", "right"), [(1.0, True), (0.7, False), (1.3, False)])
+def test_intervals_hold_the_true_mean(factor: float, right: bool) -> None:
+    """95 % of 3,000, within 2.6 standard deviations: a false alarm in one of a hundred seeds, and this one is fixed."""
+    values = 100 + 4.0 * np.random.default_rng(1).normal(size=3_000)
+    held = []
+    for value in values:
+        found = together(rows(np.array([value]), 4.0 * factor))["extra_m"]
+        assert found.low is not None and found.high is not None
+        held.append(found.low <= 100 <= found.high)
+    assert bool(abs(np.mean(held) - 0.95) < 0.0103) == right
+
+
+def test_runs_that_differ_by_more_than_their_users_widen_the_interval() -> None:
+    alike, apart = (together(rows(np.array(values), 1.0))["extra_m"] for values in ([99.0, 101.0], [80.0, 120.0]))
+    assert alike.high == pytest.approx(100 + 1.96)
+    assert apart.high == pytest.approx(100 + 1.96 * 20)
