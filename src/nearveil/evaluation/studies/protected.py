@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,8 +13,8 @@ import pandas as pd
 from nearveil.attacks.registry import attack_class
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation import paper
-from nearveil.evaluation.stats import Mean
-from nearveil.evaluation.study import TAU_M, generator
+from nearveil.evaluation.stats import Estimate, Mean
+from nearveil.evaluation.study import TAU_M, generator, means, shares
 from nearveil.evaluation.utility import QueryProtocol, draw_queries, measure_utilities
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
@@ -104,13 +103,29 @@ def utility(
     return rows
 
 
-def without_gaps(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with nothing in the place of means of what another's results do not have."""
-    return estimates.map(lambda cell: None if isinstance(cell, Mean) and math.isnan(cell.value) else cell)
+def estimated(runs: pd.DataFrame, by: list[str], columns: list[str], authors: pd.Series) -> pd.DataFrame:
+    """Return columns with intervals over runs: shares of users found where they are ours, means of all else.
+
+    Another's CSV has no number of users with its shares, and perhaps not every column: then there is nothing.
+    """
+    found_shares = [name for name in columns if name.startswith("acc")]
+    found = means(runs, by, [name for name in columns if name not in found_shares])
+    parts = [how(own) for how, own in (
+        (lambda own: shares(own, by, found_shares, "instances"), runs[~authors]),
+        (lambda own: means(own, by, found_shares), runs[authors]),
+    ) if len(own)]  # fmt: skip
+    joined = found.merge(pd.concat(parts), on=by)
+    return joined.map(lambda cell: None if isinstance(cell, Mean) and math.isnan(cell.value) else cell)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Targets:
+def meet(first: Estimate, second: Estimate) -> bool:
+    """Whether two intervals meet; a single run has no interval to judge by, and agrees with everything."""
+    if first.low is None or first.high is None or second.low is None or second.high is None:
+        return True
+    return first.low <= second.high and second.low <= first.high
+
+
+class Targets(NamedTuple):
     """Whom to attack, and from where: starts within 100 m of random users, and the k-th user in the list there."""
 
     starts_m: FloatArray

@@ -12,12 +12,13 @@ from nearveil.evaluation import paper_numbers
 from nearveil.evaluation.studies.protected import (
     attack_users,
     attack_with_reference,
+    estimated,
+    meet,
     paper_region,
     seed_of,
     targets,
-    without_gaps,
 )
-from nearveil.evaluation.study import Part, Scope, means, shares
+from nearveil.evaluation.study import Part, Scope
 from nearveil.io.datasets import Dataset
 
 KS = (10, 30, 50)
@@ -27,6 +28,8 @@ ADAPTIVE_ACCOUNTS = (1, 4)
 # The adaptive attack finds everybody and takes longest: more of it would tell no more.
 _ADAPTIVE_SHARE = 0.4
 _BY = ["source", "attack", "dataset", "k"]
+_PLACE = {"dataset": "data set"}
+_COLUMNS = {"dist_m": "Dist (m)", "acc": "Acc", "cost_s": "Cost (s)", "queries": "queries"}
 
 
 def _grid(scope: Scope) -> list[dict[str, Any]]:
@@ -79,34 +82,25 @@ def _label(source: str, attack: str, accounts: float) -> str:
 def estimates(runs: pd.DataFrame) -> pd.DataFrame:
     """Return Dist, Acc, Cost and queries with intervals by source, attack, data set and k."""
     runs = runs.assign(attack=[_label(*row) for row in zip(runs.source, runs.attack, runs.accounts, strict=True)])
-    found = means(runs, _BY, ["dist_m", "cost_s", "queries"])
-    # Shares have binomial intervals where we have every attack; another's CSV has shares alone.
-    known = runs["source"] != paper_numbers.AUTHORS
-    acc = [shares(runs[known], _BY, ["acc"], "instances")]
-    if not known.all():
-        acc.append(means(runs[~known], _BY, ["acc"]))
-    return without_gaps(found.merge(pd.concat(acc), on=_BY))
+    return estimated(runs, _BY, list(_COLUMNS), runs["source"] == paper_numbers.AUTHORS)
 
 
 def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     found = estimates(runs)
-    own = found.set_index(_BY)
-    printed = paper_numbers.table1()
-    sources = [source for source in ("Nearveil", "reference", paper_numbers.AUTHORS) if source in set(found.source)]
-    beside = []
-    for key in found.loc[found.attack.isin(list(PAPER_ATTACKS)), _BY[1:]].drop_duplicates().itertuples(index=False):
-        row: dict[str, Any] = {"attack": key.attack, "data set": key.dataset, "k": key.k}
-        paper = printed.loc[tuple(key)] if tuple(key) in printed.index else {}
-        for name, column in (("Dist (m)", "dist_m"), ("Acc", "acc"), ("Cost (s)", "cost_s"), ("queries", "queries")):
-            if column != "queries":
-                row[f"{name}, paper"] = paper.get(column)
-            for source in sources if column != "queries" else ("Nearveil",):
-                row[f"{name}, {source}"] = own[column].get((source, *key))
-        beside.append(row)
-    others = found[~found.attack.isin(list(PAPER_ATTACKS))]
-    names = {"dataset": "data set", "dist_m": "Dist (m)", "acc": "Acc", "queries": "queries", "cost_s": "Cost (s)"}
-    columns = ["attack", "dataset", "k", "dist_m", "acc", "queries", "cost_s"]
-    return {"table1": pd.DataFrame(beside), "table1-others": others[columns].rename(columns=names)}
+    is_paper = found.attack.isin(list(PAPER_ATTACKS))
+    sources = [
+        one for one in ("paper", "Nearveil", "reference", paper_numbers.AUTHORS) if one in {"paper", *runs.source}
+    ]
+    printed = paper_numbers.table1().reset_index().rename(columns={"method": "attack"}).assign(source="paper")
+    both = pd.concat([found[is_paper], printed[printed.dataset.isin(runs.dataset)].astype(object)])
+    beside = both.pivot(index=_BY[1:], columns="source", values=list(_COLUMNS)).astype(object)
+    wanted = [(name, source) for name in _COLUMNS for source in sources if name != "queries" or source == "Nearveil"]
+    beside = beside.reindex(index=pd.MultiIndex.from_frame(found.loc[is_paper, _BY[1:]].drop_duplicates()))
+    beside = beside.reindex(columns=pd.MultiIndex.from_tuples(wanted)).where(lambda cells: cells.notna(), None)
+    beside = beside.reset_index().rename(columns=_COLUMNS | _PLACE, level=0)
+    beside.columns = pd.MultiIndex.from_tuples([(group, name) if name else ("", group) for group, name in beside])
+    others = found.loc[~is_paper, [*_BY[1:], *_COLUMNS]]
+    return {"table1": beside, "table1-others": others.rename(columns=_COLUMNS | _PLACE)}
 
 
 def _facts(runs: pd.DataFrame) -> dict[str, Any]:
@@ -125,12 +119,8 @@ def _facts(runs: pd.DataFrame) -> dict[str, Any]:
 
 def disagreements(runs: pd.DataFrame) -> int:
     """Count attacks, data sets and k where the intervals of Acc by Nearveil and by the reference do not meet."""
-    found = estimates(runs).set_index(_BY)["acc"]
-    return sum(
-        not (one.low <= found[("reference", *key)].high and found[("reference", *key)].low <= one.high)
-        for (source, *key), one in found.items()
-        if source == "Nearveil" and ("reference", *key) in found.index
-    )
+    found = estimates(runs).pivot(index=_BY[1:], columns="source", values="acc")[["Nearveil", "reference"]].dropna()
+    return sum(not meet(ours, theirs) for ours, theirs in found.itertuples(index=False))
 
 
 PART = Part("table1", "Table 1: the attacks on an open service", _grid, measure, _tables, _facts)
