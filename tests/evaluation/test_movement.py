@@ -3,30 +3,16 @@
 import numpy as np
 import pytest
 
-from nearveil.evaluation.movement import (
-    BAD_GPS,
-    ELSEWHERE,
-    FIRST_HOUR,
-    GOOD_GPS,
-    HOME,
-    HOUR_KINDS,
-    MEAN_SPELL,
-    MONTH,
-    REGULAR_PLACES,
-    WORK,
-    Journeys,
-    commute,
-    fixes,
-    hour_kinds,
-    stay_put,
-)
+from nearveil.evaluation import movement
+from nearveil.evaluation.movement import ELSEWHERE, HOME, HOUR_KINDS, MONTH, WORK, Journeys
 
 RNG = np.random.default_rng
 
 
-def commuters(users: int) -> Journeys:
+@pytest.fixture(scope="module")
+def commuters() -> Journeys:
     city = RNG(1).uniform(-5000, 5000, (1000, 2))
-    return commute(city[:users], city[users : 2 * users], city, 6 * MONTH, RNG(2))
+    return movement.commute(city[:50], city[50:100], city, 6 * MONTH, RNG(2))
 
 
 @pytest.mark.statistical
@@ -36,7 +22,7 @@ def test_every_twentieth_fix_is_150_m_off() -> None:
     False-alarm rate below 1e-6. A good fix is farther than 80 m away with probability 1e-14. Shares of 3.5 or 6.5 %,
     and distances of 105 or 195 m, fail.
     """
-    found = fixes(np.zeros((100_000, 2)), BAD_GPS, RNG(3))
+    found = movement.fixes(np.zeros((100_000, 2)), movement.BAD_GPS, RNG(3))
     away = np.hypot(*found.T)
     bad = away > 80.0
     assert abs(bad.mean() - 0.05) < 0.0055
@@ -44,34 +30,22 @@ def test_every_twentieth_fix_is_150_m_off() -> None:
     assert abs(np.sqrt((away[~bad] ** 2).mean() / 2) - 10.0) < 0.2
     starts = np.flatnonzero(np.diff(np.append(0, bad.astype(int))) == 1)
     # Two spells may follow one another without a good fix in between.
-    assert abs(bad.sum() / len(starts) - MEAN_SPELL / 0.965) < 0.06
+    assert abs(bad.sum() / len(starts) - movement.MEAN_SPELL / 0.965) < 0.06
     # Fixes of a spell have one direction: of two bad ones in a row, most are nearer to each other than their noise.
     follows = np.flatnonzero(bad[1:] & bad[:-1])
     assert np.median(np.hypot(*(found[follows + 1] - found[follows]).T)) < 20.0
 
 
-def test_without_bad_fixes_all_are_near() -> None:
-    assert np.hypot(*fixes(np.zeros((1000, 2)), GOOD_GPS, RNG(5)).T).max() < 80.0
-
-
 def test_kinds_of_hours() -> None:
-    assert np.datetime64(FIRST_HOUR, "h").astype("datetime64[D]").item().strftime("%A") == "Sunday"
-    kinds = [HOUR_KINDS[kind] for kind in hour_kinds(8 * 24)]
+    assert np.datetime64(movement.FIRST_HOUR, "h").astype("datetime64[D]").item().strftime("%A") == "Sunday"
+    kinds = [HOUR_KINDS[kind] for kind in movement.hour_kinds(8 * 24)]
     assert (kinds[3], kinds[10], kinds[20]) == ("night", "weekend", "weekend")
     monday = kinds[24:48]
     assert [monday[hour] for hour in (3, 10, 19, 23)] == ["night", "working hours", "evening", "night"]
 
 
-def test_users_who_stay_put_are_at_home() -> None:
-    homes = np.array([[1.0, 2.0], [3.0, 4.0]])
-    journeys = stay_put(homes, MONTH)
-    assert (journeys.places_m[:, HOME] == homes).all()
-    assert (journeys.where == HOME).all()
-    assert journeys.where.shape == (2, 720)
-
-
-def test_commuters_sleep_at_home_and_work_on_working_days() -> None:
-    shares = dict(zip(HOUR_KINDS, commuters(50).time_by_kind().T.tolist(), strict=True))
+def test_commuters_sleep_at_home_and_work_on_working_days(commuters: Journeys) -> None:
+    shares = dict(zip(HOUR_KINDS, commuters.time_by_kind().T.tolist(), strict=True))
     assert shares["night"][HOME] > 0.97
     assert 0.6 < shares["working hours"][WORK] < 0.9
     assert shares["weekend"][WORK] == 0.0
@@ -80,14 +54,13 @@ def test_commuters_sleep_at_home_and_work_on_working_days() -> None:
 
 
 @pytest.mark.statistical
-def test_rare_places_are_visited_once() -> None:
+def test_rare_places_are_visited_once(commuters: Journeys) -> None:
     """4 a month over 6 months for 50 users: 1,200 of them, with a standard error of 35; six are 208.
 
     Some fall on working hours or on one another. False-alarm rate below 1e-6; 0.5 or 1.5 times as many fail.
     """
-    journeys = commuters(50)
-    first_rare = ELSEWHERE + REGULAR_PLACES
-    visited = sum(len(set(row[row >= first_rare].tolist())) for row in journeys.where)
+    first_rare = ELSEWHERE + movement.REGULAR_PLACES
+    visited = sum(len(set(row[row >= first_rare].tolist())) for row in commuters.where)
     assert 800 < visited < 1400
-    once = np.flatnonzero(journeys.where[0] == first_rare)
+    once = np.flatnonzero(commuters.where[0] == first_rare)
     assert (np.diff(once) == 1).all()

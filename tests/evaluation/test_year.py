@@ -29,10 +29,8 @@ def made_up_runs(runs: int = 2) -> pd.DataFrame:
         for attacker in ("density", "addresses", *(["home and work"] if row["users"] == year.COMMUTES else [])):
             for months in MONTHS:
                 found = 0.4 if row["service"] == year.DRAWN_AGAIN and months > 1 else 0.1
-                rows.append(
-                    row | {"attacker": attacker, "months": months, "found": found, "named": 0.05, "error_m": 400.0,
-                           "points": 1.5, "right": 0.9}
-                )  # fmt: skip
+                own = {"attacker": attacker, "months": months, "found": found}
+                rows.append(row | own | {"named": 0.05, "error_m": 400.0, "points": 1.5, "right": 0.9})
     return pd.DataFrame(rows)
 
 
@@ -70,8 +68,6 @@ def test_tables_and_facts_have_intervals() -> None:
 
 def test_the_figure_has_all_curves() -> None:
     figure = FIGURES["year"](made_up_runs())["year"]
-    titles = [axes.get_title() for axes in figure.axes]
-    assert titles[0] == "Users who stay at home, no address known"
     assert [len(axes.containers) for axes in figure.axes] == [4, 4, 2, 2]
 
 
@@ -86,9 +82,7 @@ def test_the_file_has_the_curves_that_are_measured() -> None:
     written, chart = shipped(made_up_runs()), year_chart(USUAL)
     assert names(written) == names(chart)
     for new, old in zip(written["curves"], chart["curves"], strict=True):
-        assert [new[name] for name in ("person", "attacker", "months")] == [
-            old[name] for name in ("person", "attacker", "months")
-        ]
+        assert all(new[name] == old[name] for name in ("person", "attacker", "months"))
         assert all(0 <= share["low"] <= share["value"] <= share["high"] <= 1 for share in old["found"])
         assert old["people"] >= 200
 
@@ -101,11 +95,11 @@ def test_users_who_stay_at_home_are_found_hardly_more_often_after_a_year(row: in
 
 
 def test_a_card_quotes_the_file() -> None:
-    note, text = year_note(USUAL), str(service_card(USUAL, None).card(full=True))
+    note = year_note(USUAL)
     by_density, by_address, *_, by_pair = (curve["found"] for curve in year_chart(USUAL)["curves"])
     for share in [*by_density, *by_address, by_pair[0], by_pair[-1]]:
         assert f"{100 * share['value']:.0f} % ({100 * share['low']:.0f} to {100 * share['high']:.0f})" in note
-    assert " ".join(note.split())[:40] in " ".join(text.split())
+    assert note in service_card(USUAL, None).notes
 
 
 @pytest.mark.parametrize(
@@ -113,5 +107,4 @@ def test_a_card_quotes_the_file() -> None:
 )
 def test_nothing_is_said_of_settings_that_were_not_measured(other: Protection) -> None:
     assert year_chart(other)["curves"] == []
-    assert "was not measured for these settings" in year_note(other)
     assert "was not measured for these settings" in service_card(other, None).notes[-1]
