@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NOTHING = "–"
 """What stands in a cell without a value."""
-# Cells of a column that need decimals as different as this have each their own.
+# Cells of a column have each their own decimals if they need more different ones.
 _ALIKE, _MOST_DECIMALS = 1, 5
 
 
@@ -40,7 +40,7 @@ def cells_of(values: Sequence[object]) -> list[str]:
     measured = [has_interval(value) for value in values]
     known = [one for one, has in zip(own, measured, strict=True) if one is not None and has == any(measured)]
     alike = None
-    if known and max(known) - min(known) <= _ALIKE:
+    if known and max(known) - min(known) <= (_ALIKE if any(measured) else 2 * _ALIKE):
         alike = round(median(known)) if any(measured) else max(known)
     return [
         format_value(value, one if alike is None or one is None or has != any(measured) else alike)
