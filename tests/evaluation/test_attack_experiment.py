@@ -8,8 +8,7 @@ import pytest
 from nearveil import PlanarLaplace
 from nearveil.attacks.registry import ATTACKS
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol
-from nearveil.evaluation.attack_trials import Trial, set_up_attacks
+from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, Trial, set_up_attacks
 from nearveil.evaluation.best_attacker import _groups, measure_best_attacker
 from nearveil.io.datasets import Dataset
 from nearveil.region import Region

@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from nearveil.attacks.base import AttackResult, Outcome
-from nearveil.evaluation.attack_experiment import bits_to_find, compare, least_questions, score_attempts
-from nearveil.evaluation.attack_trials import Instance
+from nearveil.evaluation.attack_experiment import Instance, bits_to_find, compare, least_questions, score_attempts
 from nearveil.evaluation.stats import mean_over_runs, share_over_runs
 
 TRUE_M = np.array([[0.0, 0.0], [1000.0, 0.0], [0.0, 500.0], [9.0, 9.0]])

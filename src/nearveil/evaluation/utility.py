@@ -1,4 +1,4 @@
-"""Utility: recall and distance ratio for those who ask, and how far people were moved.
+"""Utility: recall and distance ratio for those who ask, and how far users were moved.
 
 Every number is measured under a protocol that has a name: where questions come from, and how the region is scaled.
 """
@@ -18,23 +18,15 @@ from nearveil.region import Region, Scaling
 from nearveil.types import FloatArray, IntArray
 
 QueryProtocol = Literal["uniform", "users"]
-"""Where queries are asked from: anywhere in the region, or from people's true places.
+"""Where queries are asked from: anywhere in the region, or from users' true locations.
 
-A person who asks under `users` is not among their own neighbours, neither truly nor in the published list.
+A user who asks under `users` is not among their own neighbors, neither truly nor in the published list.
 """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Queries:
-    """Places that are asked from.
-
-    Attributes
-    ----------
-    places_m : ndarray of shape (n, 2)
-        In metres.
-    askers : ndarray of shape (n,) or None
-        Who asks, by row of the population, under ``users``; None under ``uniform``, where none of them does.
-    """
+    """Locations that are asked from, in meters, and under `users` the rows of those who ask."""
 
     places_m: FloatArray
     askers: IntArray | None = None
@@ -54,9 +46,9 @@ class Utility:
     recall : float
         Share of the true k nearest who are in the published list.
     distance_ratio : float
-        Sum of true neighbours' distances over sum of the listed people's true distances: the mean of all queries' own.
+        Sum of true neighbors' distances over sum of the listed users' true distances: the mean of all queries' own.
     pooled_distance_ratio : float
-        The same with both sums taken over all queries first, so that far neighbours weigh more.
+        The same with both sums taken over all queries first, so that far neighbors weigh more.
     distance_mse_m2 : float
         Over the true k nearest: mean square of how much farther or nearer than they are they seem to be.
     """
@@ -73,7 +65,7 @@ class Utility:
 def draw_queries(
     true_m: FloatArray, region: Region, protocol: QueryProtocol, count: int, rng: np.random.Generator
 ) -> Queries:
-    """Draw queries under a protocol, for people at ``true_m`` in metres."""
+    """Draw queries under a protocol, for users at ``true_m`` in meters."""
     if protocol == "users":
         askers = rng.integers(len(true_m), size=count)
         return Queries(true_m[askers], askers)
@@ -83,7 +75,7 @@ def draw_queries(
 
 
 def measure_utility(true_m: FloatArray, published_m: FloatArray, queries: Queries, *, k: int) -> Utility:
-    """Compare the k nearest among true and among published places, all in metres."""
+    """Compare the k nearest among true and among published locations, all in meters."""
     return measure_utilities(true_m, published_m, queries, ks=(k,))[0]
 
 
@@ -130,6 +122,14 @@ def _ratio(needed_m: FloatArray, listed_m: FloatArray) -> FloatArray:
     return ratio
 
 
+_EARTH = pyproj.Geod(ellps="WGS84")
+
+
+def ground_distance_m(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Return distances in meters on the ground between locations in degrees, row by row."""
+    return np.asarray(_EARTH.inv(first[:, 1], first[:, 0], second[:, 1], second[:, 0])[2])
+
+
 # Protocols: how things are measured, by name.
 
 
@@ -152,11 +152,3 @@ COLLUDER_TEXT: dict[ColluderProtocol, str] = {
     "published": "the attacker's accounts published like everybody else's",
 }
 SCALING_OF: dict[RegionProtocol, Scaling] = {"paper": "per-axis", "isotropic": "isotropic"}
-
-
-_EARTH = pyproj.Geod(ellps="WGS84")
-
-
-def ground_distance_m(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Return distances in metres on the ground between places in degrees, row by row."""
-    return np.asarray(_EARTH.inv(first[:, 1], first[:, 0], second[:, 1], second[:, 0])[2])

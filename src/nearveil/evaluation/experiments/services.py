@@ -19,10 +19,12 @@ from nearveil.evaluation.attack_experiment import (
     AttackExperiment,
     AttackProtocol,
     AttackScore,
+    Instance,
     ScoredAttack,
+    instances_of_person,
     score_attempts,
+    set_up_attacks,
 )
-from nearveil.evaluation.attack_trials import Instance, instances_of_person, set_up_attacks
 from nearveil.evaluation.best_attacker import TARGETS, measure_best_attacker
 from nearveil.evaluation.campaign import attack_campaign
 from nearveil.evaluation.cells import TAU_M, publish, ready
@@ -184,7 +186,7 @@ class FindCell(ServiceCell):
         targets = rng.permutation(len(experiment.true_m)).tolist()
         if not experiment.answers.is_list:
             return tuple(Instance((0.0, 0.0), target) for target in targets[: self.instances])
-        setup, found = experiment.setup(self.run), list[Instance]()
+        setup, found = experiment.service(self.run), list[Instance]()
         service = setup.open()
         for target in targets:
             if len(found) == self.instances:
