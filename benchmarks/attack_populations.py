@@ -101,7 +101,8 @@ def rows_by_population(only: str, attacks: list[AttackSetup], region: Region, dr
         if only in name:
             service = Service(region=region, places=region.from_metres(people(region)))
             drawn = draw.instances(service, K, draw.targets)
-            yield from ((name, [(service, attack, K, drawn)]) for attack in attacks)
+            for attack in attacks:
+                yield name, [(service, attack, K, drawn)]
 
 
 def rows_by_policy(only: str, attacks: list[AttackSetup], region: Region, draw: Draw) -> Iterator[Row]:

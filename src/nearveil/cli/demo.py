@@ -164,12 +164,9 @@ class DemoService:
         """Compare the results of one attack with the true locations."""
         _, setup, k, instances = task
         self.rows.append(self.experiment.row(k, setup, [self.experiment.beside_truth(task, results)]))
-        guesses = [
-            one.start if found.estimate is None else found.estimate
-            for found, one in zip(results, instances, strict=True)
-        ]
-        true_m = self.experiment.true_m[[one.target for one in instances]]
-        self.misses_m[_ATTACKS[setup.attack.name]] = np.array(guesses) - true_m
+        pairs, true_m = zip(results, instances, strict=True), self.experiment.true_m
+        guesses = [one.start if found.estimate is None else found.estimate for found, one in pairs]
+        self.misses_m[_ATTACKS[setup.attack.name]] = np.array(guesses) - true_m[[one.target for one in instances]]
 
 
 class City:

@@ -124,12 +124,13 @@ class AttackOutcome:
         if self.truth is None:
             raise UsageError("the picture shows how far off the attack is; give attack() the truth to draw it")
         require_package("matplotlib", "a picture of an attack")
-        from nearveil.report.attack_scene import Scene, draw_attack  # noqa: PLC0415
+        from nearveil.report import attack_figure, attack_gif, attack_page, attack_scene  # noqa: PLC0415
 
         people_m = np.empty((0, 2)) if self.people_m is None else self.people_m
-        scene = Scene(self.result, self.region, people_m, truth=self.truth, tau_m=self.tau_m, published=self.published)
+        scene = attack_scene.Scene(self.result, self.region, people_m, self.truth, self.tau_m, self.published)
+        draw = {".png": attack_figure.draw_attack, ".gif": attack_gif.draw_gif, ".html": attack_page.write_page}[kind]
         with replacing(path, force=force, private=True) as partial:
-            draw_attack(scene, partial, kind=kind, title=self.title)
+            draw(scene, partial, title=self.title)
 
     def _repr_html_(self) -> str:
         """How the attack went, for a notebook: no place is in it."""

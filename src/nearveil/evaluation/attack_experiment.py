@@ -184,12 +184,12 @@ Task = tuple[Service, AttackSetup, int, Sequence[Instance]]
 
 def run_attacks(tasks: Sequence[Task], *, cores: int = 1, progress: Progress | None = None) -> list[list[AttackResult]]:
     """Run attacks, and return their results in the order of the tasks, without traces."""
-    parts = []
+    parts: list[tuple[int, int, Task]] = []
     for number, (service, setup, k, instances) in enumerate(tasks):
         # Other processes get no mechanism that they do not need, which may be large.
         sent = service if service.publishes_accounts else replace(service, mechanism=None)
-        for first in range(0, len(instances), _INSTANCES_AT_ONCE):
-            parts.append((number, first, (sent, setup, k, instances[first : first + _INSTANCES_AT_ONCE])))
+        starts = range(0, len(instances), _INSTANCES_AT_ONCE)
+        parts += [(number, at, (sent, setup, k, instances[at : at + _INSTANCES_AT_ONCE])) for at in starts]
     found: list[list[AttackResult]] = [[] for _ in tasks]
     for (number, _, _), results in zip(parts, in_parallel(_run_part, parts, cores=cores), strict=True):
         found[number] += results
@@ -470,17 +470,15 @@ class AttackExperiment:
 
         One person may be listed from fewer places than the protocol asks for; then every run has as many as the fewest.
         """
-        tasks: list[Task] = []
+        tasks, runs = list[Task](), range(self.protocol.runs)
         for k in ks:
-            drawn = [self.instances(run, k, person) for run in range(self.protocol.runs)]
+            drawn = [self.instances(run, k, person) for run in runs]
             fewest = min(map(len, drawn))
-            tasks += [
-                (self.service(run), one, k, drawn[run][:fewest]) for one in attack_setups for run in range(len(drawn))
-            ]
+            tasks += [(self.service(run), one, k, drawn[run][:fewest]) for one in attack_setups for run in runs]
         results = run_attacks(tasks, cores=cores, progress=progress)
         attempts = [self.beside_truth(*work) for work in zip(tasks, results, strict=True)]
-        every = range(0, len(tasks), self.protocol.runs)
-        return [self.row(tasks[at][2], tasks[at][1], attempts[at : at + self.protocol.runs]) for at in every]
+        cells = range(0, len(tasks), len(runs))
+        return [self.row(tasks[at][2], tasks[at][1], attempts[at : at + len(runs)]) for at in cells]
 
     def attempts(
         self, run: int, attack_setup: AttackSetup, k: int, instances: Sequence[Instance] | None = None

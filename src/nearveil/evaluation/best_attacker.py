@@ -145,10 +145,8 @@ def _groups(people: int, known_share: float, targets: int, rng: np.random.Genera
         return [(np.arange(people), rng.choice(people, size=targets, replace=False))]
     order, size = rng.permutation(people), people - round(known_share * people)
     # The last group is as large as the others.
-    starts = [(start, min(start, people - size)) for start in range(0, targets, size)]
-    return [
-        (np.sort(order[first : first + size]), order[start : min(start + size, targets)]) for start, first in starts
-    ]
+    unknown = [order[min(start, people - size) :][:size] for start in range(0, targets, size)]
+    return [(np.sort(rows), order[:targets][at * size : (at + 1) * size]) for at, rows in enumerate(unknown)]
 
 
 def _parts(rows: IntArray, size: int) -> list[IntArray]:

@@ -9,7 +9,7 @@ import math
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,7 @@ from PIL import Image
 
 from nearveil.attacks.base import TraceStep
 from nearveil.attacks.oracle import Spot
-from nearveil.errors import UsageError
 from nearveil.report.attack_figure import MARKS, MapAxes, add_legend, draw_ends, draw_people, ink_on, shades, tint
-from nearveil.report.attack_page import page_of
 from nearveil.report.attack_scene import Frame, Scene, View, frames_of, heading, length
 from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, INK, PUBLISHED_COLOUR, TRUE_COLOUR, house_style
 
@@ -30,7 +28,7 @@ _QUESTION_MS, _RESULT_MS = 900, 3000
 _FEW, _MOST = 25, 39
 
 
-def save_gif(scene: Scene, path: Path, title: str) -> None:
+def draw_gif(scene: Scene, path: Path, *, title: str) -> None:
     """Draw frame after frame, and save them."""
     *questions, result = frames_of(scene, _FEW)
     frames = [*_at_most(questions, _MOST), result]
@@ -196,37 +194,3 @@ def _at_edge(view: View, start: Spot, towards: Spot) -> Spot:
     if math.dist((x, y), start) < 0.2 * view.half_m:
         x += math.copysign(0.25 * view.half_m, view.centre[0] - x)
     return x, y
-
-
-# One attack, question by question: an animated GIF, or a page with a player.
-
-
-AnimationKind = Literal["gif", "html"]
-
-
-def animation_kind(path: Path) -> AnimationKind:
-    """The kind of animation that a file name asks for."""
-    for kind in get_args(AnimationKind):
-        if path.suffix.lower() == f".{kind}":
-            found: AnimationKind = kind
-            return found
-    raise UsageError(f"{path.name} is not the name of an animation; end it in .gif or .html")
-
-
-def animate_attack(scene: Scene, path: Path, *, kind: AnimationKind, title: str) -> None:
-    """Show one attack question by question, closer and closer; save as GIF or as a page, whatever the path's suffix.
-
-    It shows true places, so it is for made-up people, or for the operator's eyes only. That goes for the page's source
-    as well, which holds them as numbers.
-
-    Parameters
-    ----------
-    kind : {"gif", "html"}
-        See `animation_kind`. In a GIF of a long attack questions share frames or are left out; a page has them all.
-    """
-    if kind == "gif":
-        save_gif(scene, path, title)
-    elif kind == "html":
-        path.write_text(page_of(scene, title), encoding="utf-8")
-    else:
-        raise UsageError("an animation is either 'gif' or 'html'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,9 @@ _COLOURS = {
 }
 
 
-def page_of(scene: Scene, title: str) -> str:
-    """The whole page."""
-    return filled(
+def write_page(scene: Scene, path: Path, *, title: str) -> None:
+    """Write the page. Its source holds true locations as numbers."""
+    page = filled(
         "attack.html",
         title=heading(scene, title),
         summary=summary(scene),
@@ -37,6 +38,7 @@ def page_of(scene: Scene, title: str) -> str:
         dark=DARK,
         script=verbatim("attack.js"),
     )
+    path.write_text(page, encoding="utf-8")
 
 
 def _story(scene: Scene) -> dict[str, Any]:
