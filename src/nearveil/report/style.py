@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import matplotlib as mpl
 
+from nearveil.evaluation.stats import Estimate, Mean, Share
 from nearveil.mechanisms.registry import MECHANISMS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 mpl.use("Agg")
 
-# Okabe and Ito's palette, which people with any kind of colour vision can distinguish.
+# Okabe and Ito's palette, which people with any kind of color vision can distinguish.
 TRUE_COLOUR = "#0072B2"
 PUBLISHED_COLOUR = "#D55E00"
 DISC_COLOUR = "#999999"
@@ -21,6 +31,7 @@ COLLUDER_COLOUR = "#CC79A7"
 CIRCLE_COLOUR = "#E69F00"
 INK = "#222222"
 
+_DOTS_PER_INCH = 150
 _SETTINGS: dict[Any, Any] = {
     "figure.dpi": 110,
     "savefig.dpi": 110,
@@ -38,7 +49,7 @@ _SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def house_style(theme: Theme | None = None) -> Iterator[None]:
-    """Apply the house style to the figures made inside, in the colours of a theme if one is given."""
+    """Apply the house style to the figures made inside, in the colors of a theme if one is given."""
     with mpl.rc_context(_SETTINGS if theme is None else _SETTINGS | theme.settings):
         yield
 
@@ -63,7 +74,7 @@ def disc_handlers() -> dict[type, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Colours of a picture on a light or a dark page."""
+    """Colors of a picture on a light or a dark page."""
 
     page: str
     panel: str
@@ -87,13 +98,13 @@ class Theme:
             **surfaces,
             "grid.color": self.grid,
             "svg.hashsalt": "nearveil",
-            "svg.fonttype": "path",
+            "svg.fonttype": "none",
             # A dollar is a dollar.
             "text.parse_math": False,
         }
 
 
-# The dark colours are the same hues, lighter: each has a contrast of at least 4.5 to the dark panel.
+# The dark colors are the same hues, lighter: each has a contrast of at least 4.5 to the dark panel.
 LIGHT = Theme(
     page="#FFFFFF", panel="#FAFAFA", ink=INK, soft="#777777", grid="#E2E2E2",
     land="#EFEDE6", water="#DCE8F0", shore="#A9B4BA",
@@ -110,83 +121,50 @@ DARK = Theme(
         "orange": "#F0B541", "sky": "#93D3F7", "grey": "#A4ABB5", "ink": "#E6E8EB",
     },
 )  # fmt: skip
+PALETTE = LIGHT.palette
+"""Colors by name. A report shows figures in those of `LIGHT`, and replaces them by those of `DARK` on a dark page."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How a series is drawn: the name of its colour in a theme's palette, its marker and its dashes."""
+class Look(NamedTuple):
+    """How a series is drawn: the name of its color in a theme's palette, its marker and its dashes."""
 
     colour: str
     marker: str
     dashes: str
 
 
-# What is the reader's own has the strongest contrast of all, on light and on dark.
+# The user's own has the strongest contrast.
 OWN_LOOKS = (Look("ink", "D", "-"), Look("ink", "X", "--"), Look("ink", "P", "-."), Look("ink", "p", ":"))
 _KNOWN = {
-    # Mechanisms: those of the registry, and what the paper and figures call some of them.
+    # Mechanisms: those of the registry, and what the paper calls some of them.
     **{entry.label: Look(*entry.look) for entry in MECHANISMS.values() if entry.look is not None},
     "DPRS, Laplace": Look("blue", "o", "-"),
     "DPRS, Gaussian": Look("sky", "P", "--"),
+    "DPRS-Gaussian": Look("sky", "P", "--"),
     "2D Laplace": Look("purple", "v", ":"),
-    # Releases and their centres: a solid line is the private grid, dashes are private k-means, dots public centres.
-    "metric, private grid": Look("vermilion", "^", "-"),
-    "metric, private k-means": Look("vermilion", "v", "--"),
-    "interval, private grid": Look("blue", "s", "-"),
-    "interval, Gaussian, private grid": Look("sky", "P", "-."),
-    "interval, private k-means": Look("blue", "p", "--"),
-    "paper, private k-means": Look("grey", "o", "--"),
-    "paper, Gaussian, private k-means": Look("grey", "h", "-."),
-    "interval, private grid, by centres": Look("green", "D", "-."),
-    "paper, private grid": Look("grey", "D", "-"),
-    "paper, public random centres": Look("ink", "X", ":"),
-    # Hide among people, by where the cells are from.
-    "among, PrivTree": Look("orange", "D", "--"),
-    "among, published places": Look("sky", "D", "-"),
-    "among, public data": Look("sky", "P", "-."),
-    # Centres.
-    "private k-means (the paper)": Look("grey", "o", "--"),
-    "public random centres": Look("vermilion", "X", ":"),
-    "private grid (ours)": Look("blue", "s", "-"),
-    # Claims.
-    "claimed": Look("ink", "", ":"),
-    "the paper: RSM below": Look("ink", "", ":"),
-    "paper, shown": Look("vermilion", "o", "-"),
-    "interval, shown": Look("blue", "s", "--"),
-    # Benchmarks.
-    "time in proportion": Look("ink", "", ":"),
-    # Plans.
-    "the goal": Look("ink", "", "--"),
-    "recommended": Look("vermilion", "*", ""),
-    "nearest to the goal": Look("vermilion", "*", ""),
-    # Attacks.
+    "Laplace": Look("purple", "v", ":"),
     "GI-LIA": Look("orange", "o", "--"),
     "ZO-LIA": Look("vermilion", "s", "-."),
-    "adaptive, 1 account": Look("sky", "v", "-"),
-    "adaptive, 4 accounts": Look("blue", "^", "-"),
-    "unfolding": Look("green", "P", ":"),
-    "adaptive attack, on one person": Look("vermilion", "o", ""),
-    "Bayes attacker, from what is published": Look("blue", "D", ""),
-    "campaign, for each of all people": Look("ink", "s", ""),
     # Epsilon, from cold to warm as less is hidden.
     "epsilon = 0.5": Look("blue", "o", "-"),
     "epsilon = 1": Look("sky", "s", "--"),
     "epsilon = 3": Look("orange", "^", "-."),
     "epsilon = 5": Look("vermilion", "v", ":"),
-    # Populations.
     "brightkite": Look("blue", "o", "-"),
     "gowalla": Look("vermilion", "s", "--"),
     "gaussian": Look("green", "^", "-."),
     "beta": Look("purple", "v", ":"),
-    # Samplers.
     "RSM": Look("blue", "o", "-"),
     "noise and resample": Look("vermilion", "s", "--"),
     "Nearveil's sampler": Look("green", "^", "-."),
-}  # fmt: skip
-_COLOURS = ("blue", "vermilion", "green", "purple", "orange", "sky", "grey", "ink")
+    "the goal": Look("ink", "", "--"),
+    "recommended": Look("vermilion", "*", ""),
+}
+_COLORS = ("blue", "vermilion", "green", "purple", "orange", "sky", "grey", "ink")
 _MARKERS = ("o", "s", "^", "v", "P", "X", "p", "h", "<")
 _DASHES = ("-", "--", "-.", ":")
-_SPARE = tuple(Look(_COLOURS[i % 8], _MARKERS[i % 9], _DASHES[i % 4]) for i in range(72))
+# 72 that differ: 8 and 9 have no common divisor.
+_SPARE = tuple(Look(_COLORS[i % 8], _MARKERS[i % 9], _DASHES[i % 4]) for i in range(72))
 
 
 def looks_of(labels: Iterable[str]) -> dict[str, Look]:
@@ -200,9 +178,111 @@ def looks_of(labels: Iterable[str]) -> dict[str, Look]:
     names = list(dict.fromkeys(labels))
     looks = {name: _KNOWN[name] for name in names if name in _KNOWN}
     taken = {look.colour for look in looks.values()}
-    # First unused colours, then any combination that differs.
+    # First unused colors, then any combination that differs.
     spare = [look for look in _SPARE if look.colour not in taken] + list(_SPARE)
     for name in names:
         if name not in looks:
             looks[name] = next((look for look in spare if look not in looks.values()), _SPARE[0])
     return {name: looks[name] for name in names}
+
+
+_free_looks = cycle(look for look in _SPARE if look not in _KNOWN.values())
+
+
+@cache
+def look_of(label: str) -> Look:
+    """Return color (as hexadecimal), marker and line style of a series, the same wherever its label occurs.
+
+    Examples
+    --------
+    >>> look_of("RSM")
+    Look(colour='#0072B2', marker='o', dashes='-')
+    """
+    name, marker, dashes = _KNOWN.get(label) or next(_free_looks)
+    return Look(PALETTE[name], marker, dashes)
+
+
+def panels(count: int, *, columns: int, height: float = 2.7, width: float = 10.0) -> tuple[Figure, list[Axes]]:
+    """Return a figure ``width`` inches wide with panels in rows of so many ``columns``, each ``height`` inches high."""
+    # Heavy, and only needed where a picture is drawn.
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    rows = math.ceil(count / columns)
+    figure = Figure((width, height * rows + 0.4), layout="constrained")
+    grid = figure.subplots(rows, min(columns, count), squeeze=False)
+    for axes in grid.flat:
+        axes.grid(linewidth=0.7)
+        axes.set_axisbelow(True)
+    for axes in grid.flat[count:]:
+        axes.set_visible(False)
+    return figure, list(grid.flat[:count])
+
+
+def plot_estimates(
+    axes: Axes,
+    x: Iterable[float | Estimate],
+    estimates: Iterable[float | Estimate],
+    *,
+    label: str,
+    paper: bool = False,
+    **options: Any,
+) -> Line2D:
+    """Plot values with their intervals, along x too where that was measured, in the look of the label.
+
+    Parameters
+    ----------
+    paper : bool
+        Whether these are the paper's values: hollow diamonds in the same color, joined by nothing, and named with
+        "(paper)" in the legend.
+    **options
+        For matplotlib's ``errorbar``, in place of what the look says.
+    """
+    color, marker, dashes = look_of(label)
+    horizontal, vertical = list(x), list(estimates)
+    look = {"marker": "D", "linestyle": "none", "fillstyle": "none"} if paper else {
+        "marker": marker or "none", "linestyle": dashes or "none"
+    }  # fmt: skip
+    settings: dict[str, Any] = (
+        {"color": color, "markersize": 6, "linewidth": 1.5, "elinewidth": 1.0, "capsize": 2.5} | look | options
+    )
+    drawn = axes.errorbar(
+        [_value(one) for one in horizontal],
+        [_value(one) for one in vertical],
+        xerr=_intervals(horizontal),
+        yerr=_intervals(vertical),
+        label=f"{label} (paper)" if paper else label,
+        **settings,
+    )
+    line: Line2D = drawn[0]
+    return line
+
+
+def _value(one: float | Estimate) -> float:
+    return one.value if isinstance(one, Mean | Share) else float(one)
+
+
+def _intervals(estimates: Sequence[float | Estimate]) -> tuple[list[float], list[float]] | None:
+    """Return how far each interval reaches below and above; nought where a value has none."""
+    if all(getattr(one, "low", None) is None for one in estimates):
+        return None
+    pairs = [(_value(one), getattr(one, "low", None), getattr(one, "high", None)) for one in estimates]
+    below = [0.0 if low is None else value - low for value, low, _ in pairs]
+    above = [0.0 if high is None else high - value for value, _, high in pairs]
+    return below, above
+
+
+def save_png(figure: Figure, path: Path | BinaryIO) -> None:
+    """Write a figure; the same figure gives the same bytes."""
+    figure.savefig(path, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+
+
+def add_legend(figure: Figure, *, columns: int = 5) -> None:
+    """Put one legend below all panels, with each label once."""
+    found: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    if found:
+        figure.legend(
+            found.values(), found.keys(), loc="outside lower center", ncols=min(columns, len(found)), frameon=False
+        )

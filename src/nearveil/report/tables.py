@@ -1,15 +1,119 @@
-"""Tables of attacks."""
+"""Tables as people read them: estimates with their intervals, in columns of equal decimals; and tables of attacks."""
 
 from __future__ import annotations
 
+import csv
+import math
 from collections.abc import Sequence
-from typing import Any
+from functools import cache
+from importlib import resources
+from numbers import Integral, Real
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
 from nearveil.evaluation.attack_experiment import AttackRow
 from nearveil.evaluation.best_attacker import AttackerScore, BestAttacker
-from nearveil.evaluation.paper_numbers import paper_table1
 from nearveil.evaluation.stats import Mean, Share
-from nearveil.report.text_table import text_table
+from nearveil.report.text_table import markdown_table, text_table
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+NOTHING = "–"
+"""What stands in a cell without a value."""
+# Decimals of the cells of a column that differ by more are of different things.
+_ALIKE, _MOST_DECIMALS = 2, 5
+
+
+def cells_of(values: Sequence[object]) -> list[str]:
+    """Return a column as text; its numbers have equally many decimals unless they are of different sizes.
+
+    Examples
+    --------
+    >>> cells_of([Mean(0.4711, 0.0123), Mean(0.5, 0.011), None])
+    ['0.471 ± 0.012', '0.500 ± 0.011', '–']
+    >>> cells_of([Share(0.95, 0.899, 0.982), "never", 25_000])
+    ['0.95 (0.90–0.98)', 'never', '25,000']
+    """
+    wanted = [_decimals(value) for value in values]
+    known = [each for each in wanted if each is not None]
+    alike = round(median(known)) if known and max(known) - min(known) <= _ALIKE else None
+    # Numbers without intervals keep what they have.
+    plain = all(not isinstance(value, Share) and getattr(value, "half_width", None) is None for value in values)
+    alike = max(known) if alike is not None and plain else alike
+    return [format_value(value, each if alike is None else alike) for value, each in zip(values, wanted, strict=True)]
+
+
+def format_value(value: object, decimals: int | None = None) -> str:
+    """Return a value as text, an estimate with its interval, with so many decimals or as many as are certain."""
+    decimals = _decimals(value) if decimals is None else decimals
+    if isinstance(value, Mean):
+        middle = _number(value.value, decimals)
+        return middle if value.half_width is None else f"{middle} ± {_number(value.half_width, decimals)}"
+    if isinstance(value, Share):
+        low, high = _number(value.low, decimals), _number(value.high, decimals)
+        return f"{_number(value.value, decimals)} ({low}–{high})"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Real):
+        return NOTHING if math.isnan(value) else _number(float(value), decimals)
+    return NOTHING if value is None else str(value)
+
+
+def _number(value: float, decimals: int | None) -> str:
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value:,.{decimals or 0}f}"
+
+
+def _decimals(value: object) -> int | None:
+    """Return how many decimals a value needs: two digits of its interval, or three of its own."""
+    if isinstance(value, Mean) and value.half_width:
+        return _until_digit(value.half_width, 2)
+    if isinstance(value, Share):
+        return max(2, _until_digit(value.high - value.low, 1))
+    number = value.value if isinstance(value, Mean) else value
+    if isinstance(number, bool | str | Integral) or not isinstance(number, Real) or not math.isfinite(number):
+        return None
+    # 0.5 needs one decimal, 0.948 three.
+    written = f"{number:.3g}"
+    digits = written.partition("e")[0].replace(".", "").lstrip("-0").rstrip("0")
+    return _until_digit(float(number), len(digits) if float(written) == number else 3)
+
+
+def _until_digit(value: float, digits: int) -> int:
+    """Return the decimals that show so many digits of a value."""
+    if value == 0 or not math.isfinite(value):
+        return 0
+    return min(max(0, digits - 1 - math.floor(math.log10(abs(value)))), _MOST_DECIMALS)
+
+
+def headings_of(frame: DataFrame) -> list[tuple[str, str]]:
+    """Return the group and the name of each column; the group is empty where columns have one level."""
+    return [(str(name[0]), str(name[-1])) if isinstance(name, tuple) else ("", str(name)) for name in frame.columns]
+
+
+def frame_cells(frame: DataFrame) -> tuple[list[str], list[list[str]]]:
+    """Return headers and rows of a table as text."""
+    headers = [f"{group}: {name}" if group else name for group, name in headings_of(frame)]
+    columns = [cells_of(frame.iloc[:, number].tolist()) for number in range(frame.shape[1])]
+    return headers, [list(row) for row in zip(*columns, strict=True)]
+
+
+def frame_text(frame: DataFrame, *, width: int | None = None) -> str:
+    """Return a table for a terminal."""
+    return text_table(*frame_cells(frame), width=width)
+
+
+def frame_markdown(frame: DataFrame, title: str) -> str:
+    """Return a table as Markdown below a title."""
+    headers, rows = frame_cells(frame)
+    lines = [[" ".join(cell.replace("|", "\\|").split()) for cell in row] for row in (headers, *rows)]
+    return f"# {title}\n\n{markdown_table(lines[0], lines[1:])}"
+
+
+# Attacks.
+
 
 HEADERS = (
     "attack", "dataset", "k", "colluders", "Dist (m)", "Acc", "Cost (s)", "queries", "p95", "at least", "certified",
@@ -53,9 +157,19 @@ def attack_cells(row: AttackRow) -> list[str]:
 
 
 def paper_cells(row: AttackRow) -> list[str]:
-    """The paper's values for the same cell, where it has any."""
-    cell = None if row.protected or row.answers != "list" else paper_table1().get((row.attack, row.dataset, row.k))
-    return ["–"] * 3 if cell is None else [f"{cell.dist_m:.2f}", f"{cell.acc:.3f}", f"{cell.cost_s:.2f}"]
+    """Return the paper's values for the same cell, where it has any."""
+    found = None if row.protected or row.answers != "list" else _paper().get((row.attack, row.dataset, row.k))
+    return [NOTHING] * 3 if found is None else found
+
+
+@cache
+def _paper() -> dict[tuple[str, str, int], list[str]]:
+    """Read the paper's Table 1 by attack, population and k, without pandas, which attacks do not need."""
+    path = resources.files("nearveil.evaluation") / "paper_numbers" / "table1_attacks.csv"
+    return {
+        (row["method"].lower(), row["dataset"], int(row["k"])): [row["dist_m"], row["acc"], row["cost_s"]]
+        for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+    }
 
 
 def with_paper(rows: Sequence[AttackRow], *, tau_m: float) -> tuple[list[str], list[list[str]]]:

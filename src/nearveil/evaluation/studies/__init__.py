@@ -1,0 +1,36 @@
+"""The paper's tables and figures, and experiments beyond them: modules with a `PART` each, loaded when needed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from nearveil.errors import UsageError
+from nearveil.evaluation.study import Part
+
+PAPER = {
+    "table1": "table1",
+    "table2": "table2",
+    "table3": "table3",
+    "figure4": "figures4to7",
+    "figure5": "figures4to7",
+    "figure6": "figures4to7",
+    "figure7": "figures4to7",
+    "figure8": "figure8",
+    "figure9": "figure9",
+    "ablation": "ablation",
+    "theorems": "theorems",
+}
+"""Parts of the paper in its order, and what it leaves out, with their modules."""
+
+BEYOND = {"frontier": "frontier", "services": "services", "year": "year"}
+"""Parts that the paper does not have, with their modules."""
+
+
+def load(name: str) -> Part:
+    """Return a part by its name."""
+    known = PAPER | BEYOND
+    if name not in known:
+        raise UsageError(f"there is no part {name!r}; choose one of {', '.join(known)}")
+    module = import_module(f"{__name__}.{known[name]}")
+    found: Part = module.PART if hasattr(module, "PART") else module.PARTS[name]
+    return found

@@ -1,0 +1,177 @@
+"""What several parts of the paper share: its mechanisms, what their lists are worth, and attacks on a service."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nearveil.attacks.registry import attack_class
+from nearveil.attacks.simulator import SimulatedService
+from nearveil.evaluation import paper
+from nearveil.evaluation.study import TAU_M, generator
+from nearveil.evaluation.utility import QueryProtocol, draw_queries, measure_utilities
+from nearveil.io.datasets import Dataset
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.dprs import DPRS
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.mechanisms.square import Square
+from nearveil.mechanisms.srr import SRR
+from nearveil.nearby.index import nearest_rows
+from nearveil.privacy.accounting import Noise
+from nearveil.region import Region
+from nearveil.types import FloatArray, IntArray
+
+CENTERS = 800
+"""The paper does not say how many centers Table 3 has."""
+BASELINES = ("SRR", "Square", "2D Laplace")
+KS = (10, 20, 30, 40, 50)
+MOST_QUERIES = 1000
+START_OFFSET_M = 100.0
+
+# Streams of a run: what is compared shares them.
+PROTECTION, QUERIES, ATTACKS, REFERENCE = 1, 2, 3, 4
+
+
+def paper_region(region: Region) -> Region:
+    """Return the region as the paper lays its square over it, each axis scaled on its own."""
+    return region.with_scaling("per-axis")
+
+
+def mechanism(
+    name: str, epsilon: float, region: Region, seed: int, *, noise: Noise = "laplace", centers: int = CENTERS,
+    gamma: float = 0.5,
+) -> Mechanism:  # fmt: skip
+    """Return one of the paper's mechanisms, calibrated by its own definition to the whole region.
+
+    For planar Laplace, epsilon is the loss between opposite corners.
+    """
+    scaled = paper_region(region)
+    if name == "SRR":
+        return SRR(epsilon=epsilon, region=scaled, seed=seed)
+    if name == "Square":
+        return Square(epsilon=epsilon, region=scaled, seed=seed)
+    if name == "2D Laplace":
+        return PlanarLaplace(noise_m=4 * scaled.radius_m / epsilon, region=scaled, seed=seed)
+    return DPRS(
+        release="paper", epsilon=epsilon, noise=noise, centres=centers, gamma=gamma, region=scaled, seed=seed
+    )  # fmt: skip
+
+
+def published(dataset: Dataset, own: Mechanism) -> tuple[Mechanism, FloatArray]:
+    """Return the mechanism with what it learned, and everybody's published location in meters."""
+    fitted = own.fitted_on(dataset.places)
+    return fitted, dataset.region.to_metres(fitted.perturb(dataset.places))
+
+
+def seed_of(seed: int, run: int, stream: int = PROTECTION) -> int:
+    """Return a seed for what takes a number."""
+    return int(generator(seed, run, stream).integers(2**32))
+
+
+def reference_published(
+    dataset: Dataset, epsilon: float, rng: np.random.Generator, **reading: Any
+) -> tuple[FloatArray, paper.Disguised]:
+    """Publish everybody with the reference, in meters of the region, and return what it returned."""
+    scaled = paper_region(dataset.region)
+    found = paper.dprs(scaled.to_square(dataset.places), epsilon, rng, m=CENTERS, **reading)
+    return scaled.to_metres(scaled.clip(scaled.from_square(found.points))), found
+
+
+def utility(
+    dataset: Dataset, published_m: FloatArray, queries: int, seed: int, run: int, ks: Sequence[int] = (10,)
+) -> list[dict[str, Any]]:
+    """Return recall, both ratios and the squared error of distances, for uniform queries and for queries from users."""
+    true_m = dataset.region.to_metres(dataset.places)
+    rng = generator(seed, run, QUERIES)
+    rows: list[dict[str, Any]] = [{"k": k} for k in ks]
+    protocols: tuple[tuple[QueryProtocol, str], ...] = (("uniform", ""), ("users", "users_"))
+    for protocol, prefix in protocols:
+        asked = draw_queries(true_m, dataset.region, protocol, queries, rng)
+        for row, one in zip(rows, measure_utilities(true_m, published_m, asked, ks=ks), strict=True):
+            row |= {
+                f"{prefix}recall": one.recall,
+                f"{prefix}ratio_pooled": one.pooled_distance_ratio,
+                f"{prefix}ratio": one.distance_ratio,
+                f"{prefix}mse_km2": one.distance_mse_m2 / 1e6,
+            }
+    return rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Targets:
+    """Whom to attack, and from where: starts within 100 m of random users, and the k-th user in the list there."""
+
+    starts_m: FloatArray
+    users: IntArray
+
+
+def targets(dataset: Dataset, served_m: FloatArray, k: int, count: int, seed: int, run: int) -> Targets:
+    """Draw targets by the paper's protocol; the starts are the same whatever is published."""
+    rng = generator(seed, run, ATTACKS)
+    true_m = dataset.region.to_metres(dataset.places)
+    length, angle = START_OFFSET_M * np.sqrt(rng.random(count)), 2 * np.pi * rng.random(count)
+    starts = true_m[rng.integers(len(true_m), size=count)] + (length * (np.cos(angle), np.sin(angle))).T
+    return Targets(starts, nearest_rows(served_m, starts, k)[:, -1])
+
+
+def attack_users(
+    name: str, dataset: Dataset, served_m: FloatArray, chosen: Targets, *, k: int, accounts: int = 1, seed: int,
+    through: Mechanism | None = None, tells_exact: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Attack users of a service that has them at ``served_m``; accounts are published ``through`` a mechanism."""
+    attack = attack_class(name).for_region(dataset.region, tau_m=TAU_M, colluders=accounts)
+    service = SimulatedService(dataset.region, served_m, colluder_mechanism=through, rng=seed, tells_exact=tells_exact)
+
+    def one(number: int) -> tuple[FloatArray | None, int, float]:
+        start = tuple(chosen.starts_m[number].tolist())
+        oracle = service.oracle(k=k, colluders=accounts, most_queries=MOST_QUERIES, rng=seed + 1 + number)
+        found = attack.infer(oracle, int(chosen.users[number]), start)
+        return None if found.estimate is None else np.array(found.estimate), found.queries, found.seconds
+
+    return _scores(one, dataset, chosen, warm=(name, accounts))
+
+
+def attack_with_reference(
+    name: str, dataset: Dataset, served_m: FloatArray, chosen: Targets, *, k: int, seed: int, run: int, **choices: Any
+) -> dict[str, Any]:
+    """Do the same with ``gi_lia`` or ``zo_lia`` of the reference."""
+    attack = {"GI-LIA": paper.gi_lia, "ZO-LIA": paper.zo_lia}[name]
+    rng = generator(seed, run, REFERENCE)
+
+    def one(number: int) -> tuple[FloatArray | None, int, float]:
+        started = time.perf_counter()
+        found = attack(served_m, int(chosen.users[number]), chosen.starts_m[number], k, rng, **choices)
+        return found.point, found.queries, time.perf_counter() - started
+
+    return _scores(one, dataset, chosen, warm=())
+
+
+def _scores(
+    one: Callable[[int], tuple[FloatArray | None, int, float]], dataset: Dataset, chosen: Targets,
+    warm: tuple[object, ...],
+) -> dict[str, Any]:  # fmt: skip
+    true_m = dataset.region.to_metres(dataset.places)[chosen.users]
+    edge = np.array(dataset.region.half_extent_m)
+    if warm and warm not in _WARM:
+        # Compiling is not a cost of the attack.
+        one(0)
+        _WARM.add(warm)
+    found = [one(number) for number in range(len(chosen.users))]
+    # The region is public, and an attack that believes nothing has its start.
+    guesses = [start if point is None else point for (point, _, _), start in zip(found, chosen.starts_m, strict=True)]
+    error_m = np.linalg.norm(np.clip(np.array(guesses), -edge, edge) - true_m, axis=1)
+    queries = np.array([count for _, count, _ in found])
+    return {
+        "dist_m": float(error_m.mean()),
+        "acc": float(np.mean(error_m <= TAU_M)),
+        "cost_s": float(np.mean([seconds for _, _, seconds in found])),
+        "queries": float(queries.mean()),
+        "instances": len(found),
+    }
+
+
+_WARM: set[tuple[object, ...]] = set()
