@@ -11,7 +11,7 @@ from nearveil.attacks.oracle import Spot
 from nearveil.report.attack_figure import shades
 from nearveil.report.attack_scene import Frame, Scene, frames_of, heading, legend_name, length, summary
 from nearveil.report.land import land_in
-from nearveil.report.pages import filled, verbatim
+from nearveil.report.page import filled, verbatim
 from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, DARK, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
 from nearveil.types import FloatArray
 
