@@ -22,7 +22,6 @@ from nearveil.report.style import (
     disc_handle,
     disc_handlers,
     house_style,
-    looks_of,
 )
 from nearveil.types import FloatArray
 
@@ -33,6 +32,8 @@ _MOST_DOTS = 50_000
 _TITLE_LETTERS = 38
 _REACH_M = 1_500.0
 _TICKS_M = (-1000, -500, 0, 500, 1000)
+# Of the attacks, in their order.
+_MARKS = (("o", "orange"), ("v", "sky"), ("P", "green"), ("s", "purple"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,7 +45,7 @@ class AttackedService:
     places : ndarray of shape (n, 2)
         Where the service has its users, in degrees: published locations if ``protected``, else the true ones.
     misses_m : mapping
-        For each attack, by its label: how far east and north of the user every estimate is.
+        For each attack, by its name: how far east and north of the user every estimate is.
     intervals : Intervals, optional
         Discs that users are moved into.
     """
@@ -118,9 +119,9 @@ def _draw_misses(axes: Axes, service: AttackedService, tau_m: float) -> None:
 
 
 def _mark(attacks: Mapping[str, FloatArray], label: str) -> dict[str, Any]:
-    look = looks_of(attacks)[label]
+    marker, colour = _MARKS[list(attacks).index(label) % len(_MARKS)]
     style = {"linestyle": "none", "fillstyle": "none", "markersize": 6.5}
-    return {"marker": look.marker, "color": PALETTE[look.colour], **style}
+    return {"marker": marker, "color": PALETTE[colour], **style}
 
 
 def _handles(services: Sequence[AttackedService], tau_m: float) -> list[Any]:
