@@ -14,7 +14,6 @@ from nearveil.evaluation.cells import (
     TenthsCell,
 )
 from nearveil.evaluation.experiments.figure8 import SamplingCell
-from nearveil.evaluation.experiments.services import FindCell, GuessCell, MapCell
 from nearveil.evaluation.experiments.year import YearCell
 from nearveil.evaluation.runner import Cell, Result
 from nearveil.io.datasets import Dataset
@@ -40,12 +39,6 @@ def made_up_results(cells: Iterable[Cell], change: Change = lambda _cell: {}) ->
 def made_up(cell: Cell) -> dict[str, Any]:
     if isinstance(cell, AttackCell):
         return attempts(cell, found=cell.instances)
-    if isinstance(cell, FindCell):
-        return attempts(cell, found=0 if cell.defence else cell.instances)
-    if isinstance(cell, MapCell):
-        return {"questions": 30, "located": 60, "people": 80}
-    if isinstance(cell, GuessCell):
-        return {"alone found": 0.1, "alone named": 0.02, "joint found": 0.12, "joint named": 0.03, "targets": 100}
     if isinstance(cell, AuditCell):
         return audited("violated" if cell.claim == "paper" else "consistent")
     if isinstance(cell, SamplingCell):
@@ -78,7 +71,7 @@ def utility(cell: Cell, recall: float) -> dict[str, float]:
     return found
 
 
-def attempts(cell: AttackCell | FindCell, *, found: int, error_m: float = 550.0) -> dict[str, Any]:
+def attempts(cell: AttackCell, *, found: int, error_m: float = 550.0) -> dict[str, Any]:
     """So many of its people are found to the metre, the others missed by so much."""
     errors = [1.0] * found + [error_m] * (cell.instances - found)
     return {"attempts": [[error, error, 80.0, 12, 0.25, True, 4, 4, 2] for error in errors]}
