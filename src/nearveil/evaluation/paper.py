@@ -60,7 +60,7 @@ def ranked_neighbors(D: Users, L_q: Array, k: int, *, askers: Rows | None = None
     if askers is None:
         return nearest
     is_asker = nearest == askers[:, None]
-    # Where others share the asker's location, the asker may be missing from the list.
+    # An asker who is published elsewhere is not in the list.
     is_asker[~is_asker.any(axis=1), -1] = True
     return nearest[~is_asker].reshape(-1, k)
 
@@ -71,11 +71,7 @@ def tree_of(D: Users) -> cKDTree:
 
 
 def attack_instance(D: Users, k: int, rng: Generator, *, near: float = 100.0) -> tuple[Array, int]:
-    """Return A_1 and the target, the k-th nearest user there.
-
-    The paper says that the target appears at rank k, and not where A_1 is: here within ``near`` meters of a random
-    user.
-    """
+    """Return A_1, here within ``near`` meters of a random user, and the target, which is at rank k there."""
     tree = tree_of(D)
     A_1 = uniform_in_discs(tree.data[rng.integers(tree.n)][None], near, rng)[0]
     return A_1, int(ranked_neighbors(tree, A_1, k)[-1])
@@ -138,7 +134,7 @@ FARTHEST = 60_000.0
 def search_radius(service: Service, target: int, A: Array, rng: Generator, *, tolerance: float) -> float:
     """Return R of the circle C(A, R) that the target is on: a binary search with the colluder (section 4.1).
 
-    The paper moves the colluder until its own rank is k. That is where the target is from A_1, but not from A_2; here
+    The paper moves the colluder until its own rank is k. That is the target's rank at A_1, but not always at A_2; here
     the colluder moves until it is as far away as the target. The paper allows 100 queries and does not say how exact
     the result is (``tolerance``, in meters). With 100, GI-LIA's Dist is near that of Table 1; with 0.1 it is smaller.
     """
@@ -519,28 +515,28 @@ def distance_mse(D: Array, D_prime: Array, q: Array, k: int, *, askers: Rows | N
 # Appendix C: the law of RSM (Theorems 4 and 7), and how far it moves x (Theorems 6 and 8).
 
 
-def law_nodes(x_c: Array, R: float, *, circles: int = 400, angles: int = 720) -> tuple[Array, float]:
-    """Return points that each stand for the same area of the disc, and that area: quadrature over it."""
-    length = R * np.sqrt((np.arange(circles) + 0.5) / circles)
+def law_nodes(x_c: Array, R: float, *, circles: int = 300, angles: int = 360) -> tuple[Array, Array]:
+    """Return points of the disc and the areas that they stand for: quadrature by the middle of each part."""
+    length = R * (np.arange(circles) + 0.5) / circles
     theta = 2 * math.pi * (np.arange(angles) + 0.5) / angles
     nodes = length[:, None, None] * np.stack([np.cos(theta), np.sin(theta)], axis=1)
-    return np.asarray(x_c + nodes.reshape(-1, 2)), math.pi * R**2 / (circles * angles)
+    area = np.repeat(length * (R / circles) * (2 * math.pi / angles), angles)
+    return np.asarray(x_c + nodes.reshape(-1, 2)), area
 
 
 def law(t: Array, x: Array, x_c: Array, R: float, scale: float, *, noise: Noise = "laplace") -> Array:
-    """Return p(t | x), the density that Theorems 4 and 7 state for points of the disc, N_C by quadrature."""
+    """Return p(t | x), the density that Theorems 4 and 7 state, N_C by quadrature."""
     nodes, area = law_nodes(x_c, R)
-    N_C = np.exp(log_f(nodes, x, scale, noise)).sum() * area
+    N_C = np.exp(log_f(nodes, x, scale, noise)) @ area
     inside = np.linalg.norm(t - x_c, axis=-1) <= R
     return np.asarray(np.where(inside, np.exp(log_f(t, x, scale, noise)) / N_C, 0.0))
 
 
 def expected_displacement(x: Array, scale: float, *, noise: Noise = "laplace") -> float:
     """Return what Theorems 6 and 8 bound: E‖x' - x‖₁ for x_c = 0 and R = 1, by quadrature."""
-    nodes, _ = law_nodes(np.zeros(2), 1.0)
-    log_weight = log_f(nodes, x, scale, noise)
-    weight = np.exp(log_weight - log_weight.max())
-    return float((np.abs(nodes - x).sum(axis=1) * weight).sum() / weight.sum())
+    nodes, area = law_nodes(np.zeros(2), 1.0)
+    density = law(nodes, x, np.zeros(2), 1.0, scale, noise=noise)
+    return float(np.abs(nodes - x).sum(axis=1) @ (density * area))
 
 
 def theorem_6(sigma: float) -> float:

@@ -194,12 +194,13 @@ def differences(
 ) -> pd.DataFrame:
     """Return how much more of a column the rows with ``of`` = ``first`` have than those with ``second``, in pairs.
 
-    Runs are pairs: they share users, queries and seeds.
+    Runs are pairs: they share users, queries and seeds. What has no pair is left out.
     """
     rows = []
     for key, group in runs.groupby(list(by), sort=False, dropna=False):
         one, other = (group[group[of] == value].set_index("run")[column] for value in (first, second))
         both = one.index.intersection(other.index)
-        found = paired_difference(one[both].tolist(), other[both].tolist())
-        rows.append(dict(zip(by, key, strict=True)) | {"difference": found})
-    return pd.DataFrame(rows)
+        if len(both):
+            found = paired_difference(one[both].tolist(), other[both].tolist())
+            rows.append(dict(zip(by, key, strict=True)) | {"difference": found})
+    return pd.DataFrame(rows, columns=[*by, "difference"])

@@ -9,11 +9,13 @@ import datetime
 import hashlib
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +26,7 @@ from nearveil.attacks.registry import ATTACKS, attack_class, attack_reference
 from nearveil.errors import OutputError, UsageError
 from nearveil.evaluation import paper_numbers, studies
 from nearveil.evaluation.studies.claims import verdicts
-from nearveil.evaluation.study import Part, Scope, code_digest, measure
+from nearveil.evaluation.study import Scope, code_digest, measure
 from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset, DatasetName, find_check_ins, load_dataset
 from nearveil.io.files import extension_of, read_people
@@ -66,13 +68,13 @@ class Reproduction:
     Attributes
     ----------
     scope : Scope
-        The populations, and how much was measured.
+        How much was measured.
     runs : dict
-        For each part a row of settings and results for each run.
+        For each part, a row of settings and results for each run.
     tables : dict
-        What is read, by name; cells are text, numbers, and estimates with their intervals.
+        Tables to read, by name; their cells are text, numbers, and estimates with intervals.
     verdicts : DataFrame
-        The paper's claims that these parts tell something of, with a verdict on each.
+        Claims of the paper that were measured, with a verdict on each.
     files : tuple of Path
         What was written, the page first.
     """
@@ -165,23 +167,28 @@ def reproduce(
         mechanisms=own_mechanisms,
         attacks=own_attacks,
     )
-    folder = None if out is None else _folder(Path(out))
     parts = [studies.load(name) for name in names]
-    measured = {}
+    kept = None if out is None else _folder(Path(out)) / _KEPT
+    measured, shown = {}, {}
     for one in parts:
         with (progress or no_bar)(one.title, len(one.grid(scope))) as advance:
-            measured[one.name] = measure(
-                one, scope, populations, cores=cores or os.cpu_count() or 1, progress=advance,
-                folder=None if folder is None else folder / _KEPT,
-            )  # fmt: skip
-    shown = {name: _with(found, beside.get(name)) for name, found in measured.items()}
+            found = measure(one, scope, populations, cores=cores or os.cpu_count() or 1, folder=kept, progress=advance)
+        measured[one.name], shown[one.name] = found, _with(found, beside.get(one.name))
     tables = {one.name: one.tables(shown[one.name]) for one in parts}
     claims = verdicts(measured)
     if part != PAPER:
         claims = claims[~claims["verdict"].str.startswith("not measured")].reset_index(drop=True)
-    files = () if folder is None else _write(folder, part, scope, populations, parts, shown, tables, measured, claims)
     every = {name: table for several in tables.values() for name, table in several.items()}
-    return Reproduction(scope, measured, every, claims, files)
+    done = Reproduction(scope, measured, every, claims)
+    if out is None:
+        return done
+    with house_style(LIGHT):
+        sections = [
+            Section(one.name, one.title, tables[one.name], _figures(one.name, shown[one.name], populations),
+                    one.facts(shown[one.name]))
+            for one in parts
+        ]  # fmt: skip
+        return replace(done, files=_write(Path(out), done, sections, _about(part, scope, populations)))
 
 
 def _names_of(part: str) -> list[str]:
@@ -200,53 +207,32 @@ def _with(measured: pd.DataFrame, theirs: pd.DataFrame | None) -> pd.DataFrame:
 
 def _folder(out: Path) -> Path:
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / _KEPT).mkdir(exist_ok=True)
+        (out / _KEPT).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"the folder {out} cannot be created: {error.strerror}") from None
     return out
 
 
-# What is written.
+def _write(folder: Path, done: Reproduction, sections: Sequence[Section], about: Mapping[str, Any]) -> tuple[Path, ...]:
+    """Write figures, tables, raw results and the page, and return their paths, the page first."""
+    files = [folder / REPORT]
 
+    def write(name: str, save: Callable[[Path], object]) -> None:
+        with replacing(folder / name, force=True) as path:
+            save(path)
+        files.append(folder / name)
 
-def _write(
-    folder: Path, part: str, scope: Scope, populations: Mapping[str, Dataset], parts: Sequence[Part],
-    shown: Mapping[str, pd.DataFrame], tables: Mapping[str, Mapping[str, pd.DataFrame]],
-    measured: Mapping[str, pd.DataFrame], claims: pd.DataFrame,
-) -> tuple[Path, ...]:  # fmt: skip
-    files, sections = [folder / REPORT], []
-    with house_style(LIGHT):
-        for one in parts:
-            found = _figures(one.name, shown[one.name], populations)
-            sections.append(Section(one.name, one.title, tables[one.name], found, one.facts(shown[one.name])))
-            for name, figure in found.items():
-                with _new_file(folder / f"{name}.png", files) as path:
-                    save_png(figure, path)
-            for name, table in tables[one.name].items():
-                with _new_file(folder / f"{name}.md", files) as path:
-                    path.write_text(frame_markdown(table, one.title), encoding="utf-8")
-            with _new_file(folder / f"{one.name}.csv", files) as path:
-                measured[one.name].to_csv(path, index=False, lineterminator="\n")
-        write_page(
-            folder / REPORT,
-            title="The paper, measured again" if part == PAPER else
-            "Beyond the paper" if part == BEYOND else parts[0].title,
-            sections=sections,
-            verdicts=claims if len(claims) else None,
-            facts=list(facts_of(part, scope, populations)),
-            warnings=list(warnings_of(scope, populations)),
-            data={f"{name}.csv": len(found) for name, found in measured.items()},
-        )  # fmt: skip
+    for one in sections:
+        for name, figure in one.figures.items():
+            write(f"{name}.png", partial(save_png, figure))
+        for name, table in one.tables.items():
+            text = frame_markdown(table, one.title)
+            write(f"{name}.md", partial(Path.write_text, data=text, encoding="utf-8"))
+        write(f"{one.name}.csv", partial(done.runs[one.name].to_csv, index=False, lineterminator="\n"))
+    counts = {name: len(found) for name, found in done.runs.items()}
+    claims = done.verdicts if len(done.verdicts) else None
+    write_page(folder / REPORT, sections=sections, verdicts=claims, data=counts, **about)
     return tuple(files)
-
-
-@contextmanager
-def _new_file(path: Path, files: list[Path]) -> Iterator[Path]:
-    """Give a path that takes the place of another when it is written whole."""
-    with replacing(path, force=True) as partial:
-        yield partial
-    files.append(path)
 
 
 def _figures(name: str, runs: pd.DataFrame, populations: Mapping[str, Dataset]) -> dict[str, Figure]:
@@ -327,68 +313,35 @@ def _theirs(path: Path, parts: Sequence[str]) -> dict[str, pd.DataFrame]:
     return found
 
 
-# What a page was made with, and what to bear in mind.
+# What the page says of how it was made.
 
 
-def facts_of(part: str, scope: Scope, populations: Mapping[str, Dataset]) -> Iterable[tuple[str, str]]:
-    """Give versions, sizes, seed and data, as a reader needs them to do it again."""
-    own = any(one.source == _OWN_SOURCE for one in populations.values())
-    papers = {name: one for name, one in populations.items() if one.source != _OWN_SOURCE}
-    again = ["nearveil reproduce", part, *(["--quick"] if scope.quick else []), f"--seed {scope.seed}"]
-    usual = QUICK if scope.quick else FULL
-    for name, value, default in (("runs", scope.runs, usual[0]), ("instances", scope.instances, usual[1])):
-        again += [f"--{name} {value}"] if value != default else []
-    if own or len(papers) < len(DatasetName):
-        again += [f"--dataset {name}" for name in papers]
-    again += ["--input FILE --region REGION"] if own else []
+def _about(part: str, scope: Scope, populations: Mapping[str, Dataset]) -> dict[str, Any]:
+    return {
+        "title": "The paper, measured again" if part in (PAPER, *studies.PAPER) else "Beyond the paper",
+        "scope": scope,
+        "populations": list(populations.values()),
+        "missing": [name.value for name in _ORDER if name.value not in populations],
+        "command": _command(part, scope, populations),
+        "digest_of": lambda dataset: hashlib.sha256(dataset.places.tobytes()).hexdigest()[:_DIGEST_DIGITS],
+        "made_with": {
+            "Nearveil": f"{metadata.version('nearveil')}, code {code_digest()[:_DIGEST_DIGITS]}",
+            "Python": ", ".join([platform.python_version(), *(f"{one} {metadata.version(one)}" for one in _LIBRARIES)]),
+            "Machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
+            "Date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        },
+    }
+
+
+def _command(part: str, scope: Scope, populations: Mapping[str, Dataset]) -> str:
+    """Return the command that does it again."""
+    runs, instances, _ = QUICK if scope.quick else FULL
+    sources = {name: one.source for name, one in populations.items()}
+    again = [f"nearveil reproduce {part} --seed {scope.seed}", *(["--quick"] if scope.quick else [])]
+    again += [f"--runs {scope.runs}"] if scope.runs != runs else []
+    again += [f"--instances {scope.instances}"] if scope.instances != instances else []
+    if set(sources) != set(DatasetName):
+        again += [f"--dataset {name}" for name, source in sources.items() if source != _OWN_SOURCE]
+    again += ["--input FILE --region REGION"] if _OWN_SOURCE in sources.values() else []
     again += [f"--mechanism {name}" for name in scope.mechanisms] + [f"--attack {name}" for name in scope.attacks]
-    again += ["--data-dir FOLDER"] if any(one.source != "generated" for one in papers.values()) else []
-    yield "Command", " ".join(again)
-    yield "Runs", f"{scope.runs}, each with {scope.instances} users attacked and {scope.queries:,} queries"
-    yield "Seed", str(scope.seed)
-    yield "Nearveil", f"{metadata.version('nearveil')}, code {code_digest()[:_DIGEST_DIGITS]}"
-    yield "Python", f"{platform.python_version()}, " + ", ".join(f"{n} {metadata.version(n)}" for n in _LIBRARIES)
-    yield "Machine", f"{_processor()}, {os.cpu_count()} cores, {platform.system()}"
-    yield "Date", datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    for name, one in populations.items():
-        words = f"{one.source}, {len(one.places):,} locations"
-        # A digest of your own users would confirm a guess of them.
-        digest = hashlib.sha256(one.places.tobytes()).hexdigest()[:_DIGEST_DIGITS]
-        yield f"Data: {name}", f"{words} in {one.region}" if one.source == _OWN_SOURCE else f"{words}, digest {digest}"
-
-
-def warnings_of(scope: Scope, populations: Mapping[str, Dataset]) -> Iterable[str]:
-    """Give what a reader must know before anything else."""
-    for one in populations.values():
-        if one.source == _OWN_SOURCE:
-            yield (
-                f"Everything about {one.name} is computed from true locations, and Table 2 draws them on a map. No "
-                "guarantee covers this page: do not publish it."
-            )
-    if scope.quick:
-        yield (
-            f"A quick run: {scope.runs} runs with {scope.instances} users attacked and {scope.queries:,} queries each, "
-            "and coarse sweeps. Intervals are wide, and verdicts may differ from those of a full run."
-        )
-    if any("reconstruction" in one.source for one in populations.values()):
-        yield (
-            "The check-ins of brightkite and gowalla are a reconstruction, not SNAP's originals: a third of them are "
-            "centers of 20 m cells, and there are fewer than the paper has."
-        )
-    if scope.runs == 1:
-        yield "A single run: means have no intervals, and differences may be chance."
-    missing = [name.value for name in _ORDER if name.value not in populations]
-    if missing and len(missing) < len(_ORDER):
-        yield (
-            f"Without {', '.join(missing)}: not asked for, or no file was found. 'nearveil datasets' says how to get "
-            "them."
-        )
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.machine()
+    return " ".join(again)

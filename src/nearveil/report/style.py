@@ -133,8 +133,6 @@ class Look(NamedTuple):
     dashes: str
 
 
-# The user's own has the strongest contrast.
-OWN_LOOKS = (Look("ink", "D", "-"), Look("ink", "X", "--"), Look("ink", "P", "-."), Look("ink", "p", ":"))
 _KNOWN = {
     # Mechanisms: those of the registry, and what the paper calls some of them.
     **{entry.label: Look(*entry.look) for entry in MECHANISMS.values() if entry.look is not None},
@@ -165,27 +163,6 @@ _MARKERS = ("o", "s", "^", "v", "P", "X", "p", "h", "<")
 _DASHES = ("-", "--", "-.", ":")
 # 72 that differ: 8 and 9 have no common divisor.
 _SPARE = tuple(Look(_COLORS[i % 8], _MARKERS[i % 9], _DASHES[i % 4]) for i in range(72))
-
-
-def looks_of(labels: Iterable[str]) -> dict[str, Look]:
-    """Return a look for each label: its own for a known one, else the first that is free.
-
-    Examples
-    --------
-    >>> looks_of(["RSM", "mine"])["mine"]
-    Look(colour='vermilion', marker='s', dashes='--')
-    """
-    names = list(dict.fromkeys(labels))
-    looks = {name: _KNOWN[name] for name in names if name in _KNOWN}
-    taken = {look.colour for look in looks.values()}
-    # First unused colors, then any combination that differs.
-    spare = [look for look in _SPARE if look.colour not in taken] + list(_SPARE)
-    for name in names:
-        if name not in looks:
-            looks[name] = next((look for look in spare if look not in looks.values()), _SPARE[0])
-    return {name: looks[name] for name in names}
-
-
 _free_looks = cycle(look for look in _SPARE if look not in _KNOWN.values())
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nearveil.evaluation.attack_experiment import AttackRow
 from nearveil.evaluation.best_attacker import AttackerScore, BestAttacker
-from nearveil.evaluation.stats import Mean, Share
+from nearveil.evaluation.stats import Estimate, Mean, Share
 from nearveil.report.text_table import markdown_table, text_table
 
 if TYPE_CHECKING:
@@ -41,7 +41,10 @@ def cells_of(values: Sequence[object]) -> list[str]:
     # Numbers without intervals keep what they have.
     plain = all(not isinstance(value, Share) and getattr(value, "half_width", None) is None for value in values)
     alike = max(known) if alike is not None and plain else alike
-    return [format_value(value, each if alike is None else alike) for value, each in zip(values, wanted, strict=True)]
+    return [
+        format_value(value, each if alike is None or each is None else alike)
+        for value, each in zip(values, wanted, strict=True)
+    ]
 
 
 def format_value(value: object, decimals: int | None = None) -> str:
@@ -137,22 +140,22 @@ def table_notes(*, tau_m: float, runs: int, instances: int) -> str:
 
 
 def attack_cells(row: AttackRow) -> list[str]:
-    """One row of the table."""
-    score = row.score
+    """Return one row of the table."""
+    score, of_lists = row.score, row.answers == "list"
     return [
         row.attack,
         row.dataset,
-        str(row.k) if row.answers == "list" else "–",
-        str(row.colluders) if row.answers == "list" else "–",
-        _metres(score.dist_m),
-        _share(score.acc),
+        str(row.k) if of_lists else NOTHING,
+        str(row.colluders) if of_lists else NOTHING,
+        _meters(score.dist_m),
+        format_value(score.acc, 3),
         f"{score.cost_s.value:.3f}",
-        _count(score.queries),
+        format_value(score.queries, 1),
         f"{score.queries_p95:.0f}",
-        "–" if score.at_least is None else f"{score.at_least:.1f}",
-        f"{score.certified.value:.2f}" if row.attack == "adaptive" else "–",
-        "–" if score.radius_m is None else f"{score.radius_m:.0f}",
-        "–" if score.others_located is None else f"{score.others_located:.2f}",
+        format_value(score.at_least, 1),
+        f"{score.certified.value:.2f}" if row.attack == "adaptive" else NOTHING,
+        format_value(score.radius_m, 0),
+        format_value(score.others_located, 2),
     ]
 
 
@@ -182,8 +185,9 @@ def with_paper(rows: Sequence[AttackRow], *, tau_m: float) -> tuple[list[str], l
 def attack_document(
     row: AttackRow, best: BestAttacker | None, joint: BestAttacker | None = None, known_share: float = 0.0
 ) -> dict[str, Any]:
-    """One row for machines."""
+    """Return one row for machines."""
     score = row.score
+    means = ("dist_m", "cost_s", "queries")
     return {
         "attack": row.attack,
         "answers": row.answers,
@@ -192,32 +196,16 @@ def attack_document(
         "colluders": row.colluders,
         "runs": score.runs,
         "instances": score.instances,
-        "dist_m": round(score.dist_m.value, 3),
-        "acc": round(score.acc.value, 4),
-        "cost_s": round(score.cost_s.value, 4),
-        "queries": round(score.queries.value, 3),
+        **{name: _rounded(getattr(score, name)) for name in (*means, "acc", "certified", "acc_served")},
         "queries_p95": round(score.queries_p95, 1),
         "protected": row.protected,
         "published_colluders": row.published_colluders,
-        "certified": round(score.certified.value, 4),
         "false_certificates": score.false_certificates,
         "questions_at_least": _rounded(score.at_least),
-        "acc_served": None if score.acc_served is None else round(score.acc_served.value, 4),
-        "radius_m": _rounded(score.radius_m),
-        "radius_held": _rounded(score.radius_held),
+        **{name: _rounded(getattr(score, name)) for name in ("radius_m", "radius_held", "others_located")},
         "policy": row.policy or None,
-        "others_located": _rounded(score.others_located),
-        "interval_95": {
-            **{
-                name: _rounded(mean.half_width)
-                for name, mean in (("dist_m", score.dist_m), ("cost_s", score.cost_s), ("queries", score.queries))
-            },
-            **{
-                name: [_rounded(share.low), _rounded(share.high)]
-                for name, share in (("acc", score.acc), ("certified", score.certified))
-            },
-        },
-        "bayes_dist_m": None if best is None else _rounded(best.dist_m.value),
+        "interval_95": {name: _interval(getattr(score, name)) for name in (*means, "acc", "certified")},
+        "bayes_dist_m": None if best is None else _rounded(best.dist_m),
         "bayes_acc": None if best is None else _rounded(best.acc),
         "bayes": None if best is None else _best_document(best),
         "bayes_joint": None if joint is None else _best_document(joint),
@@ -230,58 +218,46 @@ def _best_document(best: BestAttacker) -> dict[str, Any]:
 
 
 def _score_document(score: AttackerScore) -> dict[str, Any]:
-    shares = (("acc", score.found), ("named", score.named))
+    estimates: dict[str, Estimate] = {"dist_m": score.dist_m, "acc": score.found, "named": score.named}
     return {
         "targets": score.targets,
-        "dist_m": _rounded(score.dist_m.value),
-        **{name: _rounded(share.value) for name, share in shares},
-        "interval_95": {
-            "dist_m": _rounded(score.dist_m.half_width),
-            **{name: [_rounded(share.low), _rounded(share.high)] for name, share in shares},
-        },
+        **{name: _rounded(estimate) for name, estimate in estimates.items()},
+        "interval_95": {name: _interval(estimate) for name, estimate in estimates.items()},
     }
+
+
+def _rounded(value: Estimate | float | None) -> float | None:
+    number = value.value if isinstance(value, Mean | Share) else value
+    return None if number is None else round(number, 4)
+
+
+def _interval(estimate: Estimate) -> float | list[float | None] | None:
+    """Return half the interval of a mean, and the ends of that of a share."""
+    if isinstance(estimate, Mean):
+        return _rounded(estimate.half_width)
+    return [_rounded(estimate.low), _rounded(estimate.high)]
 
 
 def best_attacker_text(best: BestAttacker, tau_m: float) -> str:
     """Say what the Bayes attacker gets, and show it by tenths of density."""
-    sparsest = best.named_sparsest
     said = (
-        f"  wrong by {_metres(best.dist_m)} m on average, within {tau_m:g} m in {_percent(best.found)};\n"
+        f"  wrong by {_meters(best.dist_m)} m on average, within {tau_m:g} m in {_percent(best.found)};\n"
         f"  names {_percent(best.named)} of people (its first guess is the right address)"
     )
-    if sparsest is None:
+    if best.named_sparsest is None:
         return f"{said}."
+    names = ["1 (densest)", *map(str, range(2, 10)), "10 (sparsest)"]
     rows = [
-        [_TENTH_NAMES.get(tenth, str(tenth + 1)), _share(one.named), _share(one.found), _metres(one.dist_m)]
-        for tenth, one in enumerate(best.tenths)
+        [name, format_value(one.named, 3), format_value(one.found, 3), _meters(one.dist_m)]
+        for name, one in zip(names, best.tenths, strict=True)
     ]
     table = text_table(["tenth of density", "named", f"within {tau_m:g} m", "mean error (m)"], rows)
-    return f"{said},\n  and {_percent(sparsest)} of the sparsest tenth.\n\n{table}"
-
-
-_TENTH_NAMES = {0: "1 (densest)", 9: "10 (sparsest)"}
+    return f"{said},\n  and {_percent(best.named_sparsest)} of the sparsest tenth.\n\n{table}"
 
 
 def _percent(share: Share) -> str:
     return f"{share.value:.1%} (95 % interval {share.low:.1%} to {share.high:.1%})"
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
-
-
-def _metres(mean: Mean) -> str:
-    return _with_interval(mean, ".1f" if mean.value < 100 else ",.0f")
-
-
-def _share(share: Share) -> str:
-    return f"{share.value:.3f} ({share.low:.3f}–{share.high:.3f})"
-
-
-def _count(mean: Mean) -> str:
-    return _with_interval(mean, ".1f")
-
-
-def _with_interval(mean: Mean, form: str) -> str:
-    value = format(mean.value, form)
-    return value if mean.half_width is None else f"{value} ± {format(mean.half_width, form)}"
+def _meters(mean: Mean) -> str:
+    return format_value(mean, 1 if mean.value < 100 else 0)

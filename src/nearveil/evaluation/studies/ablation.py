@@ -72,7 +72,7 @@ def _facts(runs: pd.DataFrame) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for name, variant in (("rsm", "uniform point"), ("centers", "random centers")):
         values = [one.value for one in gains(accounted, variant, ("recall",))["recall"]]
-        facts[name] = (min(values), max(values))
+        facts |= {f"{name}_least": min(values), f"{name}_most": max(values)}
     return facts
 
 

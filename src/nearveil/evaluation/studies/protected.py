@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from nearveil.attacks.registry import attack_class
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation import paper
+from nearveil.evaluation.stats import Mean
 from nearveil.evaluation.study import TAU_M, generator
 from nearveil.evaluation.utility import QueryProtocol, draw_queries, measure_utilities
 from nearveil.io.datasets import Dataset
@@ -99,6 +102,11 @@ def utility(
                 f"{prefix}mse_km2": one.distance_mse_m2 / 1e6,
             }
     return rows
+
+
+def without_gaps(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with nothing in the place of means of what another's results do not have."""
+    return estimates.map(lambda cell: None if isinstance(cell, Mean) and math.isnan(cell.value) else cell)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,6 +22,7 @@ from nearveil.evaluation.studies.protected import (
     seed_of,
     targets,
     utility,
+    without_gaps,
 )
 from nearveil.evaluation.study import Part, Scope, differences, generator, means, shares
 from nearveil.io.datasets import Dataset
@@ -36,7 +37,7 @@ READINGS: dict[str, dict[str, Any]] = {
     REDRAWN: {"outside": "redraw"},
     "kept": {"outside": "keep"},
     "clipped": {"outside": "clip"},
-    "as printed": {"outside": "as printed", "least_count": None},
+    "as printed": {"outside": "as printed"},
     LITTLE_NOISE: {"outside": "keep", "scale": "1/epsilon"},
     "redrawn, largest order": {"outside": "redraw", "order": math.inf},
 }
@@ -119,7 +120,7 @@ def estimates(runs: pd.DataFrame, columns: list[str] | None = None) -> pd.DataFr
     known = runs["reading"] != paper_numbers.AUTHORS
     own = shares(runs[known], _BY, found_shares, "instances") if known.any() else pd.DataFrame()
     others = [means(runs[~known], _BY, found_shares)] if not known.all() else []
-    return found.merge(pd.concat([own, *others]), on=_BY)
+    return without_gaps(found.merge(pd.concat([own, *others]), on=_BY))
 
 
 def printed(dataset: str, epsilon: float, mechanism: str, column: str) -> float | None:
@@ -222,7 +223,6 @@ def _facts(runs: pd.DataFrame) -> dict[str, Any]:
         "compared": 4 * len(dprs.groupby(["dataset", "epsilon"])),
         "least_redrawn": dprs["redrawn"].min(),
         "most_redrawn": dprs["redrawn"].max(),
-        "users_recall": (dprs["users_recall"].min(), dprs["users_recall"].max()),
     }
 
 

@@ -7,7 +7,7 @@ import pytest
 from pyproj import Geod
 
 from nearveil.errors import DataError
-from nearveil.evaluation.experiments.table2 import counts_in_cells, describe_dataset, ground_area_km2
+from nearveil.io.dataset_statistics import counts_in_cells, describe_dataset, ground_area_km2
 from nearveil.io.datasets import Dataset, DatasetName, load_dataset
 from nearveil.region import Region
 from nearveil.types import FloatArray
