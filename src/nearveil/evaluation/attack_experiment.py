@@ -6,10 +6,10 @@ Every attack has the same targets, run by run. Means have 95 % intervals over ru
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_ru
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
 from nearveil.region import Region
-from nearveil.types import FloatArray, Progress
+from nearveil.types import BoolArray, FloatArray, Progress
 
 LEAST_TAU_M = 1.0
 START_OFFSET_M = 100.0
@@ -216,13 +216,12 @@ def _warm_up(setup: AttackSetup, region: Region, answers: Answers) -> None:
 # How attacks did.
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredAttack:
+class Attempt(NamedTuple):
     """One attack beside the truth.
 
     Errors are from the estimate, or else the start, to where the target is and to where the service has it; the start's
     distance is to the latter. Of other users in its lists: how many there are, how many the attack claims to have
-    located, and how many are within tau of there.
+    located, and how many are within tau of there. The radius is not a number where the attack states none.
     """
 
     error_m: float
@@ -234,34 +233,30 @@ class ScoredAttack:
     others_listed: int
     others_claimed: int
     others_located: int
-    radius_m: float | None = None
+    radius_m: float
 
 
 def compare(
-    result: AttackResult, instance: Instance, *, true_m: FloatArray, served_m: FloatArray,
-    half_extent_m: tuple[float, float], tau_m: float,
-) -> ScoredAttack:  # fmt: skip
+    result: AttackResult, instance: Instance, service: Service, *, true_m: FloatArray, tau_m: float
+) -> Attempt:  # fmt: skip
     """Put one result beside the truth."""
 
     def gap(spot: Spot, places_m: FloatArray, person: object) -> float:
         return math.dist(spot, places_m[person]) if isinstance(person, int) else math.inf
 
-    (x, y), (width, height) = instance.start if result.estimate is None else result.estimate, half_extent_m
+    (x, y), (width, height) = (
+        instance.start if result.estimate is None else result.estimate,
+        service.region.half_extent_m,
+    )
     # The region is public: nobody takes a target to be outside.
     guess = min(max(x, -width), width), min(max(y, -height), height)
-    others = [gap(spot, true_m, one) for one, spot in result.others.items() if one in result.listed]
-    return ScoredAttack(
-        error_m=gap(guess, true_m, instance.target),
-        served_error_m=gap(guess, served_m, instance.target),
-        start_distance_m=gap(instance.start, served_m, instance.target),
-        queries=result.queries,
-        seconds=result.seconds,
-        certified=result.certified,
-        others_listed=len(result.listed),
-        others_claimed=len(result.others),
-        others_located=sum(each_m <= tau_m for each_m in others),
-        radius_m=result.radius_m,
-    )
+    others_m = [gap(spot, true_m, one) for one, spot in result.others.items() if one in result.listed]
+    return Attempt(
+        gap(guess, true_m, instance.target), gap(guess, service.served_m, instance.target),
+        gap(instance.start, service.served_m, instance.target), result.queries, result.seconds, result.certified,
+        len(result.listed), len(result.others), sum(each_m <= tau_m for each_m in others_m),
+        math.nan if result.radius_m is None else result.radius_m,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,34 +285,34 @@ class AttackScore:
     radius_held: float | None = None
 
 
-def score_attempts(runs: Sequence[Sequence[ScoredAttack]], *, tau_m: float, k: int, farthest_m: float) -> AttackScore:
+def score_attempts(runs: Sequence[Sequence[Attempt]], *, tau_m: float, k: int, farthest_m: float) -> AttackScore:
     """Return the score of an attack from its attempts, run by run."""
+    columns = np.moveaxis(np.array(runs, dtype=np.float64), 2, 0)
+    error_m, served_m, start_m, queries, seconds, certified, listed, claimed, located, radius_m = columns
+    stated = ~np.isnan(radius_m)
+    bits = [bits_to_find(distance_m, tau_m, farthest_m) for distance_m in start_m.flat]
 
-    def over_runs(value: Callable[[ScoredAttack], float]) -> Mean:
-        return mean_over_runs([float(np.mean([value(one) for one in run])) for run in runs])
+    def over_runs(values: FloatArray) -> Mean:
+        return mean_over_runs(values.mean(axis=1).tolist())
 
-    def share(holds: Callable[[ScoredAttack], bool]) -> Share:
-        return share_over_runs([sum(holds(one) for one in run) for run in runs], len(runs[0]))
+    def share(holds: BoolArray) -> Share:
+        return share_over_runs(holds.sum(axis=1).tolist(), holds.shape[1])
 
-    everything = [one for run in runs for one in run]
-    listed, located = sum(one.others_listed for one in everything), sum(one.others_located for one in everything)
-    bits = [bits_to_find(one.start_distance_m, tau_m, farthest_m) for one in everything]
-    stated = [(one.radius_m, one.served_error_m) for one in everything if one.radius_m is not None]
     return AttackScore(
-        runs=len(runs),
-        instances=len(runs[0]),
-        dist_m=over_runs(lambda one: one.error_m),
-        acc=share(lambda one: one.error_m <= tau_m),
-        cost_s=over_runs(lambda one: one.seconds),
-        queries=over_runs(lambda one: one.queries),
-        queries_p95=float(np.percentile([one.queries for one in everything], 95)),
-        certified=share(lambda one: one.certified),
-        false_certificates=sum(one.certified and one.served_error_m > tau_m for one in everything),
+        runs=len(error_m),
+        instances=len(error_m[0]),
+        dist_m=over_runs(error_m),
+        acc=share(error_m <= tau_m),
+        cost_s=over_runs(seconds),
+        queries=over_runs(queries),
+        queries_p95=float(np.percentile(queries, 95)),
+        certified=share(certified > 0),
+        false_certificates=int(((certified > 0) & (served_m > tau_m)).sum()),
         at_least=least_questions(float(np.mean(bits)), k) if k else None,
-        others_located=located / listed if any(one.others_claimed for one in everything) else None,
-        acc_served=share(lambda one: one.served_error_m <= tau_m),
-        radius_m=float(np.mean([radius for radius, _ in stated])) if stated else None,
-        radius_held=float(np.mean([error <= radius for radius, error in stated])) if stated else None,
+        others_located=float(located.sum() / listed.sum()) if claimed.any() else None,
+        acc_served=share(served_m <= tau_m),
+        radius_m=float(radius_m[stated].mean()) if stated.any() else None,
+        radius_held=float((served_m <= radius_m)[stated].mean()) if stated.any() else None,
     )
 
 
@@ -480,23 +475,12 @@ class AttackExperiment:
         cells = range(0, len(tasks), len(runs))
         return [self.row(tasks[at][2], tasks[at][1], attempts[at : at + len(runs)]) for at in cells]
 
-    def attempts(
-        self, run: int, attack_setup: AttackSetup, k: int, instances: Sequence[Instance] | None = None
-    ) -> list[ScoredAttack]:
-        """Attack in one run, in this process: the targets of the protocol, or others."""
-        task = self.service(run), attack_setup, k, self.instances(run, k) if instances is None else instances
-        return self.beside_truth(task, run_attacks([task])[0])
-
-    def beside_truth(self, task: Task, results: Sequence[AttackResult]) -> list[ScoredAttack]:
+    def beside_truth(self, task: Task, results: Sequence[AttackResult]) -> list[Attempt]:
         """Compare the results of one task with the truth."""
         (service, _, _, instances), tau_m = task, self.protocol.tau_m
-        extent = service.region.half_extent_m
-        return [
-            compare(one, instance, true_m=self.true_m, served_m=service.served_m, half_extent_m=extent, tau_m=tau_m)
-            for one, instance in zip(results, instances, strict=True)
-        ]
+        return [compare(*one, service, true_m=self.true_m, tau_m=tau_m) for one in zip(results, instances, strict=True)]
 
-    def row(self, k: int, attack_setup: AttackSetup, attempts: Sequence[Sequence[ScoredAttack]]) -> AttackRow:
+    def row(self, k: int, attack_setup: AttackSetup, attempts: Sequence[Sequence[Attempt]]) -> AttackRow:
         """Return the row of one attack from its attempts, run by run."""
         protocol, farthest_m = self.protocol, self.dataset.region.radius_m
         return AttackRow(

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearveil.attacks.bayes import TARGETS_AT_ONCE, BayesAttacker, prior_from_points
+from nearveil.attacks.bayes import TARGETS_AT_ONCE
 from nearveil.attacks.channels import channel_of
 from nearveil.attacks.matching import match_everybody
-from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, density_tenths, named_by, score_naming
+from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, density_tenths, named_by
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import AttackExperiment
 from nearveil.evaluation.parallel import in_parallel
 from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
+from nearveil.evaluation.tradeoff import chances_to_be_named, guesses
 from nearveil.mechanisms.base import Mechanism
 from nearveil.types import BoolArray, FloatArray, IntArray, Progress
 
@@ -61,30 +62,6 @@ class BestAttacker(AttackerScore):
         return self.tenths[-1].named if self.tenths else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Guesses:
-    """The attacker's guesses beside the truth, target by target."""
-
-    errors_m: FloatArray
-    found: BoolArray
-    named: FloatArray
-    tenths: IntArray
-
-    def score(self, tenth: int | None = None) -> AttackerScore:
-        """Put them together: all, or those of one tenth of density."""
-        chosen = np.full(len(self.tenths), True) if tenth is None else self.tenths == tenth
-        count = int(chosen.sum())
-        found, named = (share_over_runs([float(each[chosen].sum())], count) for each in (self.found, self.named))
-        return AttackerScore(mean_over_runs(self.errors_m[chosen].tolist()), found, named, count)
-
-
-def scores_by_tenth(guesses: Guesses) -> tuple[AttackerScore, ...]:
-    """Return the score of each tenth of density, the densest first; none where a tenth has too few users."""
-    if np.bincount(guesses.tenths, minlength=TENTHS).min() < _LEAST_IN_TENTH:
-        return ()
-    return tuple(guesses.score(tenth) for tenth in range(TENTHS))
-
-
 def check_known_share(share: float, people: int | None = None) -> None:
     """Refuse a share of known users that leaves nobody to attack."""
     if not 0 <= share < 1:
@@ -118,21 +95,31 @@ def measure_best_attacker(
         return None
     if not channel_of(service.mechanism).prepares_fast:
         targets = min(targets, _SAMPLED_TARGETS)
-    rng = np.random.default_rng(experiment.protocol.seed)
-    attacker = _Attacker(service.mechanism, places, service.places, experiment.protocol.tau_m)
+    rng, tau_m = np.random.default_rng(experiment.protocol.seed), experiment.protocol.tau_m
     groups = _groups(len(places), known_share, min(targets, len(places)), rng)
-    guesses = attacker.match(groups, progress) if joint else attacker.guess(groups, cores, progress)
-    whole = guesses.score()
-    return BestAttacker(whole.dist_m, whole.found, whole.named, whole.targets, scores_by_tenth(guesses))
+    work = [
+        (service.mechanism, places[unknown], service.places[unknown], part, tau_m)
+        for unknown, group in groups
+        for part in _parts(np.searchsorted(unknown, group), len(group) if joint else _AT_ONCE)
+    ]
+    parts = []
+    # Matching everybody takes all the memory that there is; one core does it.
+    for answer in in_parallel(_match if joint else _guess, work, cores=1 if joint else cores):
+        parts.append(answer)
+        if progress:
+            progress(len(answer[0]))
+    errors_m, near, named = (np.concatenate(column) for column in zip(*parts, strict=True))
+    tenths = density_tenths(experiment.true_m)[np.concatenate([group for _, group in groups])]
 
+    def score(chosen: BoolArray) -> AttackerScore:
+        count = int(chosen.sum())
+        found, first = (share_over_runs([float(each[chosen].sum())], count) for each in (near, named))
+        return AttackerScore(mean_over_runs(errors_m[chosen].tolist()), found, first, count)
 
-def guess_people(
-    mechanism: Mechanism, places: FloatArray, published: FloatArray, targets: IntArray, *, tau_m: float,
-    cores: int = 1, progress: Progress | None = None,
-) -> Guesses:  # fmt: skip
-    """Let the attacker guess the locations and the addresses of some of the users whose true locations are known."""
-    attacker = _Attacker(mechanism, places, published, tau_m)
-    return attacker.guess([(np.arange(len(places)), targets)], cores, progress)
+    enough = np.bincount(tenths, minlength=TENTHS).min() >= _LEAST_IN_TENTH
+    by_tenth = tuple(score(tenths == tenth) for tenth in range(TENTHS)) if enough else ()
+    whole = score(tenths >= 0)
+    return BestAttacker(whole.dist_m, whole.found, whole.named, whole.targets, by_tenth)
 
 
 _Group = tuple[IntArray, IntArray]
@@ -153,58 +140,30 @@ def _parts(rows: IntArray, size: int) -> list[IntArray]:
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Attacker:
-    """Who knows the mechanism and all addresses, has what was published, and may know where some users live."""
-
-    mechanism: Mechanism
-    places: FloatArray
-    published: FloatArray
-    tau_m: float
-
-    def guess(self, groups: list[_Group], cores: int, progress: Progress | None) -> Guesses:
-        """Guess each target alone."""
-        work = [
-            (self.mechanism, self.places[unknown], self.published[targets], self.tau_m)
-            for unknown, group in groups
-            for targets in _parts(group, _AT_ONCE)
-        ]
-        found = []
-        for guesses_m in in_parallel(_guess, work, cores=cores):
-            found.append(guesses_m)
-            if progress:
-                progress(len(guesses_m))
-        named = []
-        for unknown, targets in groups:
-            places, published, rows = self.places[unknown], self.published[unknown], np.searchsorted(unknown, targets)
-            named.append(score_naming(self.mechanism, places, published, targets=rows).probabilities)
-        return self._beside_truth(groups, found, named)
-
-    def match(self, groups: list[_Group], progress: Progress | None) -> Guesses:
-        """Match everybody to addresses at once, and guess the targets by that."""
-        found, named = [], []
-        for unknown, group in groups:
-            matching = match_everybody(self.mechanism, self.places[unknown], self.published[unknown])
-            for targets in _parts(np.searchsorted(unknown, group), TARGETS_AT_ONCE):
-                logs = matching.log_likelihoods(targets)
-                named.append(named_by(matching.book, logs, matching.book.lives_at[targets]))
-                middle_m = self.mechanism.resolved_region.to_metres(matching.published[targets])
-                guesses = [matching.guess(*one, self.tau_m) for one in zip(logs, middle_m, strict=True)]
-                found.append(np.array([(guess.median, guess.best_disc) for guess in guesses]))
-                if progress:
-                    progress(len(targets))
-        return self._beside_truth(groups, found, named)
-
-    def _beside_truth(self, groups: list[_Group], found: list[FloatArray], named: list[FloatArray]) -> Guesses:
-        targets, guesses_m = np.concatenate([group for _, group in groups]), np.concatenate(found)
-        true_m = self.mechanism.resolved_region.to_metres(self.places)
-        errors_m, disc_errors_m = (np.hypot(*(guesses_m[:, kind] - true_m[targets]).T) for kind in range(2))
-        return Guesses(errors_m, disc_errors_m <= self.tau_m, np.concatenate(named), density_tenths(true_m)[targets])
+_Work = tuple[Mechanism, FloatArray, FloatArray, IntArray, float]
+"""Mechanism, locations and what is published of all who may live there, rows of the targets, and tau."""
+_Guesses = tuple[FloatArray, BoolArray, FloatArray]
+"""Error of each target, whether it is within tau, and how likely the first guess of an address is right."""
 
 
-def _guess(work: tuple[Mechanism, FloatArray, FloatArray, float]) -> FloatArray:
-    """Return two guesses of each target: the best for the mean error, and the best for the share within tau."""
-    mechanism, places, published, tau_m = work
-    prior = prior_from_points(places, mechanism.resolved_region, spread_m=0.0)
-    attacker = BayesAttacker(mechanism=mechanism, prior=prior, tau_m=tau_m)
-    return np.array([(guess.median, guess.best_disc) for guess in attacker.estimate_many(published)])
+def _guess(work: _Work) -> _Guesses:
+    """Guess each target alone."""
+    mechanism, places, published, targets, tau_m = work
+    errors_m, found = guesses(mechanism, places, published, targets, tau_m=tau_m)
+    return errors_m, found, chances_to_be_named(mechanism, places, published, targets)
+
+
+def _match(work: _Work) -> _Guesses:
+    """Match everybody to addresses at once, and guess the targets by that."""
+    mechanism, places, published, rows, tau_m = work
+    region, found, named = mechanism.resolved_region, list[FloatArray](), list[FloatArray]()
+    matching = match_everybody(mechanism, places, published)
+    for targets in _parts(rows, TARGETS_AT_ONCE):
+        logs = matching.log_likelihoods(targets)
+        named.append(named_by(matching.book, logs, matching.book.lives_at[targets]))
+        middle_m = region.to_metres(matching.published[targets])
+        points = [matching.guess(*one, tau_m) for one in zip(logs, middle_m, strict=True)]
+        found.append(np.array([(point.median, point.best_disc) for point in points]))
+    gaps_m = np.concatenate(found) - region.to_metres(places)[rows][:, None]
+    errors_m, disc_errors_m = np.hypot(*gaps_m.transpose(2, 1, 0))
+    return errors_m, disc_errors_m <= tau_m, np.concatenate(named)
