@@ -244,10 +244,8 @@ def compare(
     def gap(spot: Spot, places_m: FloatArray, person: object) -> float:
         return math.dist(spot, places_m[person]) if isinstance(person, int) else math.inf
 
-    (x, y), (width, height) = (
-        instance.start if result.estimate is None else result.estimate,
-        service.region.half_extent_m,
-    )
+    x, y = instance.start if result.estimate is None else result.estimate
+    width, height = service.region.half_extent_m
     # The region is public: nobody takes a target to be outside.
     guess = min(max(x, -width), width), min(max(y, -height), height)
     others_m = [gap(spot, true_m, one) for one, spot in result.others.items() if one in result.listed]

@@ -88,27 +88,27 @@ class CampaignOutcome:
 
     @property
     def people(self) -> int:
-        """How many people the service had."""
+        """How many users the service had."""
         return len(self.true_m)
 
     @property
     def errors_m(self) -> FloatArray:
-        """From the estimates to where the service has people; of those who were seen."""
+        """From the estimates to where the service has users; of those who were seen."""
         return np.asarray(np.hypot(*(self.result.estimates_m - self.served_m[self.rows]).T))
 
     @property
     def true_errors_m(self) -> FloatArray:
-        """From the estimates to where people are; of those who were seen."""
+        """From the estimates to where users are; of those who were seen."""
         return np.asarray(np.hypot(*(self.result.estimates_m - self.true_m[self.rows]).T))
 
     @property
     def located(self) -> int:
-        """How many people the map has within tau of where the service has them."""
+        """How many users the map has within tau of where the service has them."""
         return int((self.errors_m <= self.tau_m).sum())
 
     @property
     def truly_located(self) -> int:
-        """How many people the map has within tau of where they are."""
+        """How many users the map has within tau of where they are."""
         return int((self.true_errors_m <= self.tau_m).sum())
 
     @property
@@ -118,7 +118,7 @@ class CampaignOutcome:
 
     @property
     def coverage(self) -> float | None:
-        """Share of people seen whom their radius holds; None if nobody was seen."""
+        """Share of users seen whom their radius holds; None if nobody was seen."""
         return float(np.mean(self.errors_m <= self.result.radii_m)) if len(self.rows) else None
 
     def _repr_html_(self) -> str:
@@ -273,44 +273,33 @@ def campaign_notes(outcome: CampaignOutcome) -> str:
 
 def campaign_document(outcome: CampaignOutcome) -> dict[str, Any]:
     """Return the same for machines."""
-    result, further = outcome.result, outcome.further
+    result, further, best, anybody = outcome.result, outcome.further, outcome.best, len(outcome.rows) > 0
 
     def rounded(value: float | None) -> float | None:
         return None if value is None else round(float(value), 4)
 
+    def median(values: FloatArray) -> float | None:
+        return rounded(np.median(values)) if anybody else None
+
     return {
-        "attack": "campaign",
-        "dataset": outcome.name,
-        "k": outcome.k,
-        "tau_m": outcome.tau_m,
-        "outcome": str(result.outcome),
-        "protected": outcome.is_protected,
-        "people": outcome.people,
-        "seen": len(outcome.rows),
-        "located": outcome.located,
-        "truly_located": outcome.truly_located,
-        "questions": result.questions,
-        "questions_per_located": rounded(outcome.questions_per_located),
-        "median_error_m": rounded(np.median(outcome.errors_m)) if len(outcome.rows) else None,
-        "median_true_error_m": rounded(np.median(outcome.true_errors_m)) if len(outcome.rows) else None,
-        "median_radius_m": rounded(np.median(result.radii_m)) if len(outcome.rows) else None,
-        "radius_aims_at": SHARE,
-        "radius_holds": rounded(outcome.coverage),
-        "disorder": rounded(result.disorder),
-        "seconds": rounded(result.seconds),
+        "attack": "campaign", "dataset": outcome.name, "k": outcome.k, "tau_m": outcome.tau_m,
+        "outcome": str(result.outcome), "protected": outcome.is_protected, "people": outcome.people,
+        "seen": len(outcome.rows), "located": outcome.located, "truly_located": outcome.truly_located,
+        "questions": result.questions, "questions_per_located": rounded(outcome.questions_per_located),
+        "median_error_m": median(outcome.errors_m), "median_true_error_m": median(outcome.true_errors_m),
+        "median_radius_m": median(result.radii_m), "radius_aims_at": SHARE, "radius_holds": rounded(outcome.coverage),
+        "disorder": rounded(result.disorder), "seconds": rounded(result.seconds),
         "further_people": None if further is None else {
-            "people": further.people,
-            "never_listed": further.never_listed,
-            "questions": rounded(further.questions.value),
-            "questions_at_least": rounded(further.at_least),
+            "people": further.people, "never_listed": further.never_listed,
+            "questions": rounded(further.questions.value), "questions_at_least": rounded(further.at_least),
             "found": rounded(further.found.value),
             "interval_95": {
                 "questions": rounded(further.questions.half_width),
                 "found": [rounded(further.found.low), rounded(further.found.high)],
             },
         },
-        "bayes_dist_m": None if outcome.best is None else rounded(outcome.best.dist_m.value),
-        "bayes_acc": None if outcome.best is None else rounded(outcome.best.acc),
+        "bayes_dist_m": None if best is None else rounded(best.dist_m.value),
+        "bayes_acc": None if best is None else rounded(best.acc),
     }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import pyproj
 
 from nearveil.errors import UsageError
 from nearveil.nearby.index import nearest_rows
-from nearveil.region import Region, Scaling
+from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 
 QueryProtocol = Literal["uniform", "users"]
@@ -41,16 +41,9 @@ class Queries:
 class Utility:
     """Means over queries under one protocol.
 
-    Attributes
-    ----------
-    recall : float
-        Share of the true k nearest who are in the published list.
-    distance_ratio : float
-        Sum of true neighbors' distances over sum of the listed users' true distances: the mean of all queries' own.
-    pooled_distance_ratio : float
-        The same with both sums taken over all queries first, so that far neighbors weigh more.
-    distance_mse_m2 : float
-        Over the true k nearest: mean square of how much farther or nearer than they are they seem to be.
+    ``recall`` is the share of the true k nearest who are in the published list; ``distance_ratio`` the sum of their
+    distances over that of the listed users' true distances, the mean of all queries' own, or pooled: with both sums
+    over all queries first. ``distance_mse_m2``: how much farther or nearer than they are the true k nearest seem to be.
     """
 
     protocol: QueryProtocol
@@ -96,24 +89,13 @@ def measure_utilities(
     found = []
     for k in ks:
         needed_m, listed_m = (distance[:, :k].sum(axis=1) for distance in (true_distance, listed_distance))
-        found.append(
-            Utility(
-                queries.protocol,
-                k,
-                len(queries.places_m),
-                recall=_shared(true_ids[:, :k], listed[:, :k]) / k,
-                distance_ratio=float(_ratio(needed_m, listed_m).mean()),
-                pooled_distance_ratio=float(_ratio(needed_m.sum(), listed_m.sum())),
-                distance_mse_m2=float(np.mean((published_distance[:, :k] - true_distance[:, :k]) ** 2)),
-            )
-        )
+        # Neither list has an id twice.
+        both = np.sort(np.concatenate([true_ids[:, :k], listed[:, :k]], axis=1), axis=1)
+        recall = float((both[:, 1:] == both[:, :-1]).sum(axis=1).mean()) / k
+        ratio, pooled = float(_ratio(needed_m, listed_m).mean()), float(_ratio(needed_m.sum(), listed_m.sum()))
+        squared = float(np.mean((published_distance[:, :k] - true_distance[:, :k]) ** 2))
+        found.append(Utility(queries.protocol, k, len(queries.places_m), recall, ratio, pooled, squared))
     return found
-
-
-def _shared(first: IntArray, second: IntArray) -> float:
-    """How many ids two lists share, on average over their rows; neither has an id twice."""
-    both = np.sort(np.concatenate([first, second], axis=1), axis=1)
-    return float(np.mean(np.sum(both[:, 1:] == both[:, :-1], axis=1)))
 
 
 def _ratio(needed_m: FloatArray, listed_m: FloatArray) -> FloatArray:
@@ -128,27 +110,3 @@ _EARTH = pyproj.Geod(ellps="WGS84")
 def ground_distance_m(first: FloatArray, second: FloatArray) -> FloatArray:
     """Return distances in meters on the ground between locations in degrees, row by row."""
     return np.asarray(_EARTH.inv(first[:, 1], first[:, 0], second[:, 1], second[:, 0])[2])
-
-
-# Protocols: how things are measured, by name.
-
-
-RegionProtocol = Literal["paper", "isotropic"]
-"""How the square is laid over the region: each axis scaled on its own, or both alike."""
-
-ColluderProtocol = Literal["exact", "published"]
-"""Whether the service knows an attacker's accounts where they are, or publishes them like everybody else's."""
-
-QUERY_TEXT: dict[QueryProtocol, str] = {
-    "uniform": "queries uniform in the region",
-    "users": "queries from where people truly are (a person who asks is not their own neighbour)",
-}
-REGION_TEXT: dict[RegionProtocol, str] = {
-    "paper": "the paper's region (each axis scaled on its own)",
-    "isotropic": "isotropic region (both axes scaled alike)",
-}
-COLLUDER_TEXT: dict[ColluderProtocol, str] = {
-    "exact": "the attacker's accounts known exactly",
-    "published": "the attacker's accounts published like everybody else's",
-}
-SCALING_OF: dict[RegionProtocol, Scaling] = {"paper": "per-axis", "isotropic": "isotropic"}
