@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from nearveil import DPRS
-from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol
-from nearveil.evaluation.attack_trials import set_up_attacks
+from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, set_up_attacks
 from nearveil.io.datasets import DatasetName, load_dataset
 
 pytestmark = pytest.mark.realdata
