@@ -150,6 +150,16 @@ _KNOWN = {
     "among, public data": Look("grey", "^", ":"),
     "GI-LIA": Look("orange", "o", "--"),
     "ZO-LIA": Look("vermilion", "s", "-."),
+    "adaptive, 1 account": Look("blue", "D", "-"),
+    "adaptive, 4 accounts": Look("green", "P", ":"),
+    # Readings of Table 3.
+    "the paper": Look("ink", "D", "-"),
+    "Nearveil: redrawn": Look("blue", "o", "-"),
+    "redrawn": Look("sky", "s", "--"),
+    "kept": Look("green", "^", "-."),
+    "clipped": Look("orange", "v", ":"),
+    "as printed": Look("vermilion", "P", "--"),
+    "kept, noise of scale 1/epsilon": Look("purple", "X", "-."),
     # Epsilon, from cold to warm as less is hidden.
     "epsilon = 0.5": Look("blue", "o", "-"),
     "epsilon = 1": Look("sky", "s", "--"),

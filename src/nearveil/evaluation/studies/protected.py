@@ -110,10 +110,11 @@ def estimated(runs: pd.DataFrame, by: list[str], columns: list[str], authors: pd
     """
     found_shares = [name for name in columns if name.startswith("acc")]
     found = means(runs, by, [name for name in columns if name not in found_shares])
-    parts = [how(own) for how, own in (
-        (lambda own: shares(own, by, found_shares, "instances"), runs[~authors]),
-        (lambda own: means(own, by, found_shares), runs[authors]),
-    ) if len(own)]  # fmt: skip
+    parts = []
+    if not authors.all():
+        parts.append(shares(runs[~authors], by, found_shares, "instances"))
+    if authors.any():
+        parts.append(means(runs[authors], by, found_shares))
     joined = found.merge(pd.concat(parts), on=by)
     return joined.map(lambda cell: None if isinstance(cell, Mean) and math.isnan(cell.value) else cell)
 
