@@ -12,6 +12,7 @@ import pandas as pd
 
 from nearveil.attacks.registry import attack_class
 from nearveil.attacks.simulator import SimulatedService
+from nearveil.errors import UsageError
 from nearveil.evaluation import paper
 from nearveil.evaluation.stats import Estimate, Mean
 from nearveil.evaluation.study import TAU_M, generator, means, shares
@@ -135,6 +136,8 @@ class Targets(NamedTuple):
 
 def targets(dataset: Dataset, served_m: FloatArray, k: int, count: int, seed: int, run: int) -> Targets:
     """Draw targets by the paper's protocol; the starts are the same whatever is published."""
+    if k > len(served_m):
+        raise UsageError(f"a list of {k} users needs more than the {len(served_m):,} that there are")
     rng = generator(seed, run, ATTACKS)
     true_m = dataset.region.to_metres(dataset.places)
     length, angle = START_OFFSET_M * np.sqrt(rng.random(count)), 2 * np.pi * rng.random(count)
