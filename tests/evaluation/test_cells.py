@@ -15,8 +15,7 @@ from nearveil.audit.claims import paper_claim
 from nearveil.audit.pair_search import mechanism_pairs
 from nearveil.audit.subjects import MechanismSubject
 from nearveil.evaluation import runner
-from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol
-from nearveil.evaluation.attack_trials import set_up_attacks
+from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, set_up_attacks
 from nearveil.evaluation.cells import (
     AttackCell,
     AuditCell,

@@ -10,7 +10,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -51,6 +51,8 @@ COVERED = (
 )
 SEEDED = "A seed was given, so this plan protects nobody: anyone who knows the seed can undo the noise."
 
+_ONE_FIT = "'nearveil protect' fits anew: the cells or intervals of this plan are those of one fit"
+
 LEAST_USERS, MOST_K, MOST_MONTHS = 50, 100, 60
 _LEAST_INTERVALS = 8
 # Settings are tried between these, and hiding among at most a quarter of all users.
@@ -60,7 +62,7 @@ _MOST_AMONG = 0.25
 _HAVE_SETTING: dict[str, type[Mechanism]] = {"noise": PlanarLaplace, "hide-among": HideAmong}
 # The search aims a little beyond the goal, and what misses it with fresh noise goes farther: as shares.
 _MARGIN, _STEP, _STEPS, _CLOSE = 0.03, 0.1, 3, 0.02
-_LEAST_SHARE = 1e-4
+_LEAST_SHARE, _MANY = 1e-4, 5_000
 
 Kind = Literal["attacker-error", "recall", "named", "named-sparsest", "noise", "hide-among"]
 
@@ -109,7 +111,8 @@ class Goal:
         if self.kind in ("recall", "named", "named-sparsest") and not 0 < self.value < 1:
             raise UsageError(f"a share is more than 0 and less than 1, such as {self.kind.replace('-', '_')}=0.1")
         if self.is_setting:
-            (check_noise_m if self.kind == "noise" else check_hide_among)(self.value)
+            check: Callable[[Any], object] = check_noise_m if self.kind == "noise" else check_hide_among
+            check(self.value)
 
     def __str__(self) -> str:
         then = "the fewest users found within 100 m" if self.kind == "recall" else "the least cost"
@@ -138,9 +141,9 @@ class Goal:
         ratio = math.log(max(value, _LEAST_SHARE) / self.value)
         return ratio if self.kind == "attacker-error" else -ratio
 
-    def price(self, row: Row) -> Estimate:
+    def price(self, row: Row) -> float:
         """Return what is to be as small as possible once the goal is met."""
-        return row.estimates["found" if self.kind == "recall" else "listed_m"]
+        return row.estimates["found" if self.kind == "recall" else "listed_m"].value
 
 
 DEFAULT_SHARE = 0.1
@@ -159,7 +162,10 @@ class Row:
     @property
     def name(self) -> str:
         """Mechanism and setting."""
-        return f"{self.contender.label}, {self.contender.parameter(self.value)}"
+        made, setting = self.contender, self.contender.parameter(self.value)
+        if made.swept == "hide_among":
+            return f"hidden {setting} ({made.label.removeprefix('among, ')})"
+        return f"{made.label}, {setting}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -179,18 +185,10 @@ def _plain(estimate: Estimate | None) -> dict[str, float | None] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Plan:
-    """The result of planning; `nearveil.report.plan` prints and draws it.
+    """The result of planning: rows by mechanism, the recommended one first, and what was measured on the way.
 
-    Attributes
-    ----------
-    rows : tuple of Row
-        Each mechanism at its best setting, the recommended one first; then those that meet the goal.
-    sweep : tuple of Row
-        What was measured on the way.
-    left_out, notes : tuple of str
-        Mechanisms that were not tried, and why; what to know of how some were judged.
-    months : tuple of MonthsFigure
-        What a service with the first row gives away of users who stay at home; empty where no service has it.
+    ``left_out`` says which mechanisms were not tried, and why; ``months``, what a service with the first row gives away
+    of users who stay at home.
     """
 
     goal: Goal
@@ -244,17 +242,17 @@ class Plan:
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return headers and rows as text."""
-        headers = [
-            "setting", "found within 100 m (%)", "named, sparsest tenth (%)", f"the {self.goal.k} listed are at (m)",
-            f"recall@{self.goal.k}", "attacker wrong by (m)", "guarantee", "loss", "goal",
-        ]  # fmt: skip
-        shown = (("found", 100, 0), ("named_sparsest", 100, 0), ("listed_m", 1, 0), ("recall", 1, 2), ("error_m", 1, 0))
+        shown = {
+            "found within 100 m (%)": ("found", 100, 0), "named, sparsest tenth (%)": ("named_sparsest", 100, 0),
+            f"the {self.goal.k} listed are at (m)": ("listed_m", 1, 0), f"recall@{self.goal.k}": ("recall", 1, 2),
+            "attacker wrong by (m)": ("error_m", 1, 0),
+        }  # fmt: skip
         cells = [
-            [row.name, *(_text(row.estimates[name], factor, digits) for name, factor, digits in shown),
-             row.contender.promise, row.loss, self.verdict(row)]
+            [row.name, *(_text(row.estimates[name], *form) for name, *form in shown.values()),
+             row.contender.promise.partition(",")[0], self.verdict(row)]
             for row in self.rows
         ]  # fmt: skip
-        return headers, cells
+        return ["setting", *shown, "guarantee", "goal"], cells
 
     def __repr__(self) -> str:
         return f"Plan({self.sentence})"
@@ -288,8 +286,10 @@ class Plan:
 
 
 def _text(estimate: Estimate, factor: int, digits: int) -> str:
-    low, value, high = (factor * (end or 0.0) for end in (estimate.low, estimate.value, estimate.high))
-    return f"{value:,.{digits}f} ({max(low, 0):,.{digits}f}–{high:,.{digits}f})"
+    if isinstance(estimate, Mean):
+        return f"{estimate.value:,.{digits}f} ± {estimate.half_width or 0:,.{digits}f}"
+    low, value, high = (factor * end for end in (estimate.low, estimate.value, estimate.high))
+    return f"{value:.{digits}f} ({low:.{digits}f}–{high:.{digits}f})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,11 +376,12 @@ def plan(
         best = rows[0].contender.fitted(rows[0].value, users.dataset, base)
         sought = effort.months if months is None else tuple(sorted(set(months)))
         given_away = _months_of(users.dataset, best, sought, effort.followed, base, advance)
-    # What is said of it is without a seed, as it will run.
-    best.seed = None
+    # As it will run: without a seed.
+    guarantee = rows[0].contender.fitted(rows[0].value, users.dataset, None).guarantee
+    guarantee = guarantee.with_note(_ONE_FIT) if best.is_to_be_fitted else guarantee
     return Plan(
         goal=aim, rows=rows, sweep=tuple(row for _, sweep in found for row in sweep), left_out=left_out, notes=notes,
-        users=users, source=source, months=given_away, guarantee=best.guarantee, seed=base,
+        users=users, source=source, months=given_away, guarantee=guarantee, seed=base,
         seeded=private_epsilon is not None and seed is not None, seconds=time.perf_counter() - started,
     )  # fmt: skip
 
@@ -462,11 +463,17 @@ def _rows_of(
         found = [measure(made, value, dataset, seed=seed, run=run, k=goal.k, sizes=sizes) for run in runs]
         return Row(made, value, together(found), str(found[0]["loss"]))  # type: ignore[arg-type]
 
-    final = partial(measured, runs=range(1, effort.runs + 1), sizes=effort.final)
+    search, last = replace(effort.search, named=0), effort.final
+    if goal.kind.startswith("named"):
+        # Few users are named: the more are tried, the better is seen how few.
+        fast = isinstance(made.mechanism, PlanarLaplace | HideAmong)
+        search, last = (replace(one, named=_MANY if fast else one.named) for one in (effort.search, last))
+    final = partial(measured, runs=range(1, effort.runs + 1), sizes=last)
     if goal.is_setting:
         return [final(goal.value)], []
+    values = [value for value in made.values[::2] if least <= value <= most]
     if not searches:
-        return [final(value) for value in made.values[::2] if least <= value <= most], []
+        return [final(value) for value in values], []
     sweep: dict[float, Row] = {}
     # Recall is kept below a strength, and everything else is met above one.
     side = -1.0 if goal.kind == "recall" else 1.0
@@ -474,10 +481,10 @@ def _rows_of(
     def excess(strength: float) -> float:
         value = value_at(strength)
         if value not in sweep:
-            sweep[value] = measured(value, [0], effort.search)
+            sweep[value] = measured(value, [0], search)
         return goal.excess(sweep[value]) - side * _MARGIN
 
-    grid = sorted(sign * math.log(value) for value in made.values if least <= value <= most)
+    grid = sorted(sign * math.log(value) for value in values)
     strength = _root(excess, grid, sorted((sign * math.log(least), sign * math.log(most))))
     row = final(value_at(strength))
     for _ in range(_STEPS):
@@ -500,23 +507,20 @@ def _root(excess: Callable[[float], float], grid: Sequence[float], ends: Sequenc
 
 
 def _ranked(rows: Sequence[Row], goal: Goal) -> tuple[Row, ...]:
-    """Return the recommended row first: sound, meeting the goal, with a guarantee between all locations, and cheap."""
+    """Return the recommended row first: sound, meeting the goal, with a guarantee between all locations, and cheap.
 
-    def merits(row: Row) -> tuple[bool, bool, bool, float]:
-        met = goal.met(row)
-        rest = -goal.price(row).value if met else -abs(goal.excess(row))
-        return row.contender.sound, met, met and row.contender.between_all_places, rest
+    Of two that cost about the same, one that does not learn from users is better.
+    """
 
-    ordered = sorted(rows, key=merits, reverse=True)
-    # Of those that cannot be told apart, one that does not learn from users.
-    near = [row for row in ordered if merits(row)[:3] == merits(ordered[0])[:3] and _overlap(row, ordered[0], goal)]
-    best = min(near, key=lambda row: row.contender.fit_loss)
-    return (best, *(row for row in ordered if row is not best))
+    def merits(row: Row) -> tuple[bool, bool, bool, int, float, float]:
+        met, price = goal.met(row), goal.price(row)
+        missing = 0 if met else round(abs(goal.excess(row)) / _CLOSE)
+        step = round(math.log(max(price, _LEAST_SHARE)) / _STEP)
+        strong = met and row.contender.between_all_places
+        return row.contender.sound, met, strong, -missing, -step - row.contender.fit_loss, -price
 
-
-def _overlap(first: Row, second: Row, goal: Goal) -> bool:
-    ends = [(goal.price(row).low or 0.0, goal.price(row).high or math.inf) for row in (first, second)]
-    return max(low for low, _ in ends) <= min(high for _, high in ends)
+    best = max(rows, key=merits)
+    return (best, *(row for row in rows if row is not best))
 
 
 def _months_of(

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from nearveil.evaluation.plan import Plan
 from nearveil.evaluation.stats import Share
-from nearveil.report.style import add_legend, house_style, panels, plot_estimates
+from nearveil.report.style import PALETTE, add_legend, house_style, panels, plot_estimates
 from nearveil.report.text_table import TEXT_WIDTH, text_table
 
 _WITHIN = (
     "Its guarantee holds within an interval only, and the interval of each user is disclosed; no mechanism whose "
     "guarantee holds between all locations meets the goal."
 )
+_EXPOSED = {"found": "Users found within 100 m", "named_sparsest": "Users named in the sparsest tenth"}
 _CHANCE = "That it meets the goal may be chance: ask for more than you need."
 
 
@@ -42,7 +43,7 @@ def _how_measured(plan: Plan) -> str:
     return (
         f"Goal: {plan.goal}. Measured on {plan.users.description}, in {plan.seconds:.0f} s, with 95 % intervals. The "
         "attacker knows the mechanism, its intervals or cells and every address, but not who lives there. Lists are "
-        "asked from users' locations. Loss: privacy loss of the users of the file, the cost of fitting on them included."
+        "asked from users' locations. The guarantee of the first row follows."
     )
 
 
@@ -63,8 +64,8 @@ def _months(plan: Plan) -> list[str]:
     return [_wrapped(about), text_table(headers, rows)]
 
 
-def _share(share: Share) -> str:
-    return f"{share.value:.2f} ({share.low:.2f}–{share.high:.2f})"
+def _share(share: Share | None) -> str:
+    return "–" if share is None else f"{share.value:.2f} ({share.low:.2f}–{share.high:.2f})"
 
 
 def _wrapped(text: str) -> str:
@@ -73,24 +74,31 @@ def _wrapped(text: str) -> str:
 
 def draw_plan(plan: Plan, path: Path) -> None:
     """Draw both numbers of every setting that was measured, a line for each mechanism, as PNG."""
+    best, nearest = plan.rows[0], plan.rows[0].estimates["nearest_m"].value
+    label = "nearest to the goal" if plan.recommended is None else "recommended"
     with house_style():
-        figure, (axes,) = panels(1, columns=1, height=5.2, width=9.0)
-        for label in dict.fromkeys(row.contender.label for row in plan.rows):
-            rows = [row for row in (*plan.sweep, *plan.rows) if row.contender.label == label]
-            rows.sort(key=lambda row: row.estimates["listed_m"].value)
-            listed, found = ([row.estimates[name] for row in rows] for name in ("listed_m", "found"))
-            plot_estimates(axes, listed, found, label=label)
-        best = plan.rows[0]
-        label = "nearest to the goal" if plan.recommended is None else "recommended"
-        ends = [best.estimates["listed_m"].value], [best.estimates["found"].value]
-        axes.plot(*ends, "*", color="#D55E00", markeredgecolor="white", markersize=20, zorder=5, label=label)
-        axes.axvline(best.estimates["nearest_m"].value, color="#777777", linestyle=":", label="without protection")
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.xaxis.set_minor_formatter("{x:,.0f}")
-        axes.yaxis.set_major_formatter("{x:.0%}")
-        axes.set_title(f"Goal: {plan.goal}")
-        axes.set_xlabel(f"the {plan.goal.k} users listed are on average this far away (m): farther left costs less")
-        axes.set_ylabel("users whom the best attacker finds within 100 m")
+        figure, both = panels(2, columns=2, height=4.8, width=11.0)
+        for axes, (name, title) in zip(both, _EXPOSED.items(), strict=True):
+            for mechanism in dict.fromkeys(row.contender.label for row in plan.rows):
+                rows = [
+                    row
+                    for row in (*plan.sweep, *plan.rows)
+                    if row.contender.label == mechanism and name in row.estimates
+                ]
+                rows.sort(key=lambda row: row.estimates["listed_m"].value)
+                listed, exposed = ([row.estimates[of] for row in rows] for of in ("listed_m", name))
+                plot_estimates(axes, listed, exposed, label=mechanism)
+            here = best.estimates["listed_m"].value, best.estimates[name].value
+            axes.plot(
+                *here, "*", color=PALETTE["vermilion"], markeredgecolor="white", markersize=18, zorder=5, label=label
+            )
+            axes.axvline(nearest, color=PALETTE["grey"], linestyle=":", label="without protection")
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+            axes.xaxis.set_minor_formatter("{x:,.0f}")
+            axes.yaxis.set_major_formatter("{x:.0%}")
+            axes.set_title(title)
+            axes.set_xlabel(f"mean distance of the {plan.goal.k} users listed (m)")
+        figure.suptitle(f"Goal: {plan.goal}")
         add_legend(figure, columns=3)
         figure.savefig(path, format="png")
