@@ -259,7 +259,7 @@ def pic(
         noisy_sums = sums + rng.laplace(0, lambda_c, (m, 2))  # lines 5 to 7
         noisy_num = num + rng.laplace(0, lambda_c, m)  # line 8
         found = noisy_sums / np.maximum(noisy_num, 1.0 if floor else -np.inf)[:, None]  # line 9
-        # Not in Algorithm 1.
+        # Algorithm 1 leaves centers where they fall.
         instead = {"redraw": rng.uniform(-1, 1, (m, 2)), "keep": c, "clip": np.clip(found, -1, 1), "as printed": found}
         c = np.where((np.abs(found) > 1).any(axis=1, keepdims=True), instead[outside], found)
     return c, gamma * cKDTree(c).query(c, k=2)[0][:, 1]  # lines 10 to 14
