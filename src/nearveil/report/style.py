@@ -150,6 +150,16 @@ _KNOWN = {
     "among, public data": Look("grey", "^", ":"),
     "GI-LIA": Look("orange", "o", "--"),
     "ZO-LIA": Look("vermilion", "s", "-."),
+    "adaptive, 1 account": Look("blue", "D", "-"),
+    "adaptive, 4 accounts": Look("green", "P", ":"),
+    # Readings of Table 3.
+    "the paper": Look("ink", "D", "-"),
+    "Nearveil: redrawn": Look("blue", "o", "-"),
+    "redrawn": Look("sky", "s", "--"),
+    "kept": Look("green", "^", "-."),
+    "clipped": Look("orange", "v", ":"),
+    "as printed": Look("vermilion", "P", "--"),
+    "kept, noise of scale 1/epsilon": Look("purple", "X", "-."),
     # Epsilon, from cold to warm as less is hidden.
     "epsilon = 0.5": Look("blue", "o", "-"),
     "epsilon = 1": Look("sky", "s", "--"),
@@ -256,12 +266,15 @@ def _intervals(estimates: Sequence[float | Estimate]) -> tuple[list[float], list
 
 
 def plain_ticks(figure: Figure) -> None:
-    """Label logarithmic axes with plain numbers."""
-    from matplotlib.ticker import LogFormatter  # noqa: PLC0415
+    """Label logarithmic axes with plain numbers, and with more than powers of ten where these are few."""
+    from matplotlib.ticker import LogLocator, NullFormatter  # noqa: PLC0415
 
     for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) if axis.get_scale() == "log"):
+        low, high = sorted(axis.get_view_interval())
+        if sum(low <= tick <= high for tick in axis.get_majorticklocs()) < 2:
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter("{x:,g}")
-        axis.set_minor_formatter(LogFormatter(minor_thresholds=(1.0, 0.4)))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def save_png(figure: Figure, path: Path | BinaryIO) -> None:
