@@ -11,15 +11,12 @@ import pytest
 
 import nearveil as nv
 from nearveil.audit.pairs import Pair
-from nearveil.evaluation.planning.measuring import Sizes
-from nearveil.evaluation.planning.plan import Effort
 from nearveil.html_card import html_card, html_table
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'"
 TAGS = {"div", "strong", "table", "thead", "tbody", "tr", "th", "td", "p", "details", "summary"}
-TINY = Effort(3, 1, 2, 2, Sizes(60, 4), Sizes(60, 4), Sizes(60, 4))
 
 
 class Page(HTMLParser):
