@@ -9,12 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-<<<<<<< HEAD
+from nearveil.evaluation import paper
 from nearveil.evaluation.studies import BEYOND, PAPER
-=======
-from nearveil.evaluation import paper, studies
-from nearveil.report.reproduce import REPORT_LEAD
->>>>>>> w-reference
 from nearveil.types import FloatArray
 
 ROOT = Path(__file__).parents[1]
