@@ -1,20 +1,19 @@
 """The pictures: ratios as bars beside their limits, and growth as curves."""
 
+import textwrap
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.measuring.grown import Grown
 from benchmarks.measuring.results import MET, Beside, Result
 from benchmarks.measuring.words import amount
-from nearveil.evaluation.results import Chart, Panel, Series, exact
-from nearveil.report.charts import draw_chart, draw_title, panel_grid, plain_number, save
-from nearveil.report.style import LIGHT, house_style
+from nearveil.report.style import LIGHT, add_legend, house_style, panels, plain_ticks, plot_estimates, save_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_TITLE_LETTERS = 100
 _BAR_IN, _WIDTH_IN = 0.42, 11.0
 # Told apart without colour too: bars that miss their limit are hatched.
 _LOOKS = {MET: ("blue", "", "limit met"), None: ("grey", "", "no limit")}
@@ -27,25 +26,23 @@ def draw_ratios(results: Sequence[Result], target: Path, machine: str) -> bool:
     if not bars:
         return False
     with house_style(LIGHT):
-        figure, grid = panel_grid(1, 1, _WIDTH_IN, 1.6 + _BAR_IN * len(bars))
-        axes = grid[0, 0]
+        figure, [axes] = panels(1, columns=1, width=_WIDTH_IN, height=1.6 + _BAR_IN * len(bars))
         # Before anything is drawn, so that bars from 1 on are drawn as such.
         axes.set_xscale("log")
         handles: dict[str, Any] = {}
         for row, bar in enumerate(bars):
             handles |= _draw_bar(axes, row, bar)
         axes.set_xlim(right=4 * max(1.0, *(bar.speed for bar in bars)))
-        axes.xaxis.set_major_formatter(lambda value, _: plain_number(value))
+        plain_ticks(figure)
         axes.set_yticks(range(len(bars)), [f"{bar.what}\nbeside {bar.peer}" for bar in bars], fontsize=8)
         axes.set_ylim(len(bars) - 0.4, -0.6)
         axes.axvline(1.0, color=LIGHT.soft, linewidth=1)
         axes.set_xlabel("Nearveil's speed as a multiple of the peer's (best of each; 1 is as fast)")
         # Above everything, because the axes are only as wide as their labels leave them.
-        draw_title(figure, f"Nearveil beside its peers, on {machine}")
-        axes.grid(axis="x", linewidth=0.7)
-        axes.set_axisbelow(True)
+        figure.suptitle(textwrap.fill(f"Nearveil beside its peers, on {machine}", _TITLE_LETTERS), fontweight="bold")
+        axes.grid(visible=False, axis="y")
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False)
-        save(figure, target, "png")
+        save_png(figure, target)
     return True
 
 
@@ -68,32 +65,25 @@ def draw_growth(results: Sequence[Result], target: Path) -> bool:
     points = [result for result in results if isinstance(result, Grown)]
     if not points:
         return False
-    together = _panel("everybody", "Everybody at once", "time (s)", 1.0, points, log_y=True)
-    together = replace(together, series=(*together.series, *_in_proportion(together.series)))
-    single = _panel("question", "One question to the live index", "time (µs)", 1e6, points, log_y=False)
-    chart = Chart("growth", "How time grows with the number of people", (together, single), 2, "Growth curves.")
-    draw_chart(chart, target)
+    with house_style(LIGHT):
+        figure, [together, single] = panels(2, columns=2, width=_WIDTH_IN, height=3.6)
+        together.set(title="All users at once", xlabel="users", ylabel="time (s)", xscale="log", yscale="log")
+        single.set(title="One query to the live index", xlabel="users", ylabel="time (µs)", xscale="log")
+        everybody = [point for point in points if point.per == "everybody"]
+        _draw_curves(together, everybody, 1.0)
+        _draw_curves(single, [point for point in points if point.per == "question"], 1e6)
+        if everybody:
+            # To compare with: as many times the users, as many times the time. It runs below all others.
+            ends = [end(point.people for point in everybody) for end in (min, max)]
+            each = min(point.times.best / point.people for point in everybody) / 3
+            together.plot(ends, [each * end for end in ends], ":", color=LIGHT.ink, label="time in proportion")
+        plain_ticks(figure)
+        add_legend(figure)
+        save_png(figure, target)
     return True
 
 
-def _in_proportion(series: Sequence[Series]) -> list[Series]:
-    """A line to compare with: as many times the people, as many times the time. It runs below all others."""
-    if not series:
-        return []
-    people = [x.value for one in series for x in one.x]
-    each = min(y.value / x.value for one in series for x, y in zip(one.x, one.y, strict=True)) / 3
-    ends = min(people), max(people)
-    return [Series("time in proportion", tuple(map(exact, ends)), tuple(exact(each * end) for end in ends))]
-
-
-def _panel(per: str, title: str, y_label: str, units_per_s: float, points: Sequence[Grown], *, log_y: bool) -> Panel:
-    chosen = [point for point in points if point.per == per]
-    series = tuple(
-        Series(
-            name,
-            tuple(exact(point.people) for point in chosen if point.series == name),
-            tuple(exact(units_per_s * point.times.best) for point in chosen if point.series == name),
-        )
-        for name in dict.fromkeys(point.series for point in chosen)
-    )
-    return Panel(title, "people", y_label, series, log_x=True, log_y=log_y)
+def _draw_curves(axes: "Axes", points: Sequence[Grown], units_per_s: float) -> None:
+    for name in dict.fromkeys(point.series for point in points):
+        own = [point for point in points if point.series == name]
+        plot_estimates(axes, [one.people for one in own], [units_per_s * one.times.best for one in own], label=name)

@@ -1,7 +1,6 @@
 """Pictures of the benchmarks, of made-up results: nothing is cut off."""
 
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,8 +11,7 @@ from benchmarks.measuring.results import Beside
 from benchmarks.measuring.timing import Times
 from matplotlib.figure import Figure
 
-from nearveil.report import charts
-from nearveil.report.charts import save
+from nearveil.report.style import save_png
 
 MACHINE = {
     "processor": "AMD EPYC 9R14 96-Core Processor with a name that is long",
@@ -42,7 +40,7 @@ def test_no_words_of_the_ratios_are_cut_off(tmp_path: Path, monkeypatch: pytest.
     """With a long name of the machine, and a long name of what is compared."""
     words: list[str] = []
 
-    def look_and_save(figure: Figure, target: Path, kind: Literal["png", "svg"]) -> None:
+    def look_and_save(figure: Figure, target: Path) -> None:
         figure.draw_without_rendering()
         (axes,) = figure.axes
         shown = [*figure.texts, *axes.texts, *axes.get_yticklabels(), axes.xaxis.label, axes.title]
@@ -51,9 +49,9 @@ def test_no_words_of_the_ratios_are_cut_off(tmp_path: Path, monkeypatch: pytest.
             assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1, text.get_text()
             assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1, text.get_text()
             words.append(text.get_text())
-        save(figure, target, kind)
+        save_png(figure, target)
 
-    monkeypatch.setattr(pictures, "save", look_and_save)
+    monkeypatch.setattr(pictures, "save_png", look_and_save)
     assert pictures.draw_ratios(RESULTS, tmp_path / "ratios.png", machine_line(MACHINE))
     assert (tmp_path / "ratios.png").stat().st_size > 10_000
     assert any("102.77 at the start" in text for text in words)
@@ -72,15 +70,16 @@ def test_growth_has_a_line_to_compare_with_and_no_words_are_cut_off(
         for people in (10_000, 10_000_000)
     ]
     figures: list[Figure] = []
-    monkeypatch.setattr(charts, "save", lambda figure, _target, _kind: figures.append(figure))
+    monkeypatch.setattr(pictures, "save_png", lambda figure, _target: figures.append(figure))
     assert pictures.draw_growth(results, tmp_path / "growth.png")
     (figure,) = figures
     figure.draw_without_rendering()
     together, _ = figure.axes
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "time in proportion" in legend
-    drawn = [np.array(line.get_xydata()) for line in together.get_lines()]
-    (straight,) = (line for line in drawn if len(line) == 2)
+    (straight,) = (
+        np.array(line.get_xydata()) for line in together.get_lines() if line.get_label() == "time in proportion"
+    )
     assert (straight[1] / straight[0]).tolist() == pytest.approx([10_000, 10_000])
     for text in (*figure.texts, *figure.legends[0].get_texts()):
         box = text.get_window_extent()

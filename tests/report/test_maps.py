@@ -1,52 +1,33 @@
-"""Maps: land is where it is, people are where they are, and the scale is true."""
+"""Maps: land is where it is, users are where they are, and the scale is true."""
 
-import io
 import math
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.collections import EllipseCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.path import Path as Outline
 
-from nearveil.evaluation.results import Map, MapLayer, MapPanel
+from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import on_land, synthetic_city
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.region import Region, named_region, parse_region
-from nearveil.report import maps
 from nearveil.report.land import land_in
-from nearveil.report.maps import draw_cells, draw_map
-from nearveil.report.style import LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
+from nearveil.report.maps import draw_cells, population_map
+from nearveil.report.page import figure_markup
+from nearveil.report.style import LIGHT, TRUE_COLOUR, house_style
 from nearveil.types import FloatArray
-from tests.report.outcome_samples import CITY, MAP, REGION
-
-Draw = Callable[..., Figure]
+from tests.report.outcome_samples import CITY, REGION
 
 
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> Draw:
-    """Draw a map and look at the figure itself."""
-    figures: list[Figure] = []
-    monkeypatch.setattr(maps, "save", lambda figure, _path, _format: figures.append(figure))
-
-    def draw(map: Map, **options: Any) -> Figure:
-        draw_map(map, io.BytesIO(), **options)
-        figures[-1].draw_without_rendering()
-        return figures[-1]
-
-    return draw
-
-
-def dots(axes: Axes) -> list[Line2D]:
-    return [each for each in axes.lines if each.get_rasterized()]
+def drawn(points: FloatArray = CITY, region: Region = REGION) -> Figure:
+    with house_style(LIGHT):
+        figure = population_map(Dataset("city", region, points))
+        figure.draw_without_rendering()
+    return figure
 
 
 @pytest.mark.parametrize(
@@ -98,30 +79,21 @@ def test_land_reaches_beyond_the_region() -> None:
     assert land_in(parse_region("0,-30,0.4,-29.6")) == []
 
 
-def test_people_are_where_they_are(drawn: Draw) -> None:
-    before, after = drawn(MAP).axes
-    (people,) = dots(before)
-    assert np.allclose(people.get_xydata(), REGION.to_metres(CITY) / 1000)
-    assert people.get_color() == TRUE_COLOUR
-    assert {each.get_color() for each in dots(after)} >= {PUBLISHED_COLOUR}
+def test_users_are_where_they_are() -> None:
+    axes: Axes = drawn().axes[0]
+    (users,) = [each for each in axes.lines if each.get_rasterized()]
+    assert np.allclose(users.get_xydata(), REGION.to_metres(CITY) / 1000)
+    assert users.get_color() == TRUE_COLOUR
     half_width, half_height = (extent / 1000 for extent in REGION.half_extent_m)
-    for axes in (before, after):
-        assert axes.get_xlim() == (-half_width, half_width)
-        assert axes.get_ylim() == (-half_height, half_height)
-        # One kilometre is as long to the east as to the north.
-        width, height = axes.get_window_extent().size
-        assert width / height == pytest.approx(half_width / half_height, rel=1e-3)
+    assert axes.get_xlim() == (-half_width, half_width)
+    assert axes.get_ylim() == (-half_height, half_height)
+    # One kilometer is as long to the east as to the north.
+    width, height = axes.get_window_extent().size
+    assert width / height == pytest.approx(half_width / half_height, rel=1e-3)
 
 
-def test_discs_have_their_radii(drawn: Draw) -> None:
-    (discs,) = [each for each in drawn(MAP).axes[1].collections if isinstance(each, EllipseCollection)]
-    for extents in (discs.get_widths(), discs.get_heights()):
-        assert np.array_equal(extents, [1.0, 4.0])
-    assert np.allclose(discs.get_offsets(), REGION.to_metres(CITY[:2]) / 1000)
-
-
-def test_the_scale_is_true_and_north_is_up(drawn: Draw) -> None:
-    axes = drawn(MAP).axes[0]
+def test_the_scale_is_true_and_north_is_up() -> None:
+    axes = drawn().axes[0]
     bar = next(each for each in axes.lines if not each.get_rasterized() and len(each.get_xydata()) == 2)  # type: ignore[arg-type]
     length_km = math.dist(*bar.get_xydata())  # type: ignore[misc]
     assert f"{length_km:g} km" in [text.get_text() for text in axes.texts]
@@ -130,40 +102,25 @@ def test_the_scale_is_true_and_north_is_up(drawn: Draw) -> None:
     assert 0.1 < length_km / np.ptp(axes.get_xlim()) < 0.5
 
 
-def test_inland_all_is_land_and_at_sea_all_is_water(drawn: Draw) -> None:
+def test_inland_all_is_land_and_at_sea_all_is_water() -> None:
     for region, rings in ((named_region("berlin"), 1), (parse_region("0,-30,0.4,-29.6"), 0)):
-        layer = MapLayer("a", "people", np.array([region.centre]))
-        axes = drawn(Map("m", "t", region, (MapPanel("p", (layer,)),), 3, "w")).axes[0]
+        axes = drawn(np.array([region.centre]), region).axes[0]
         water, *land_drawn = (to_hex(each.get_facecolor()).upper() for each in axes.patches)
         assert (water, land_drawn) == (LIGHT.water, [LIGHT.land] * rings)
 
 
-@pytest.mark.parametrize("format", ["svg", "png"])
-def test_the_same_map_gives_the_same_bytes(tmp_path: Path, format: str) -> None:
-    for name in ("one", "two"):
-        draw_map(MAP, tmp_path / name, format=format)  # type: ignore[arg-type]
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+def test_many_users_do_not_make_a_page_large() -> None:
+    figure = drawn(synthetic_city(25_000, REGION, rng=1))
+    with house_style(LIGHT):
+        assert len(figure_markup(figure, "A map")) < 400_000
 
 
-def test_many_people_do_not_make_a_drawing_large(tmp_path: Path) -> None:
-    crowd = synthetic_city(15_000, REGION, rng=1)
-    panel = MapPanel("p", (MapLayer("person", "people", crowd),))
-    draw_map(replace(MAP, panels=(panel,)), tmp_path / "map.svg", format="svg")
-    data = (tmp_path / "map.svg").read_bytes()
-    assert b"<image" in data
-    assert len(data) < 400_000
-
-
-def test_an_empty_layer_is_drawn(drawn: Draw) -> None:
-    nobody = MapPanel("p", (MapLayer("nobody", "people", np.empty((0, 2))),))
-    assert [text.get_text() for text in drawn(replace(MAP, panels=(nobody,))).legends[0].get_texts()] == ["nobody"]
-
-
-def test_cells_are_drawn_with_two_people_and_units(city: FloatArray, san_francisco: Region, tmp_path: Path) -> None:
+def test_cells_are_drawn_and_the_same_cells_give_the_same_bytes(
+    city: FloatArray, san_francisco: Region, tmp_path: Path
+) -> None:
     mechanism = HideAmong(200, cells=cells_from_points(city, san_francisco, CellPlan(hide_among=200)))
-    first, again, dark = (tmp_path / name for name in ("a.svg", "b.svg", "dark.png"))
+    first, again = tmp_path / "a.png", tmp_path / "b.png"
     for path in (first, again):
-        draw_cells(mechanism, path, format="svg")
+        draw_cells(mechanism, path)
     assert first.read_bytes() == again.read_bytes()
-    draw_cells(mechanism, dark, dark=True)
-    assert dark.read_bytes().startswith(b"\x89PNG")
+    assert first.read_bytes().startswith(b"\x89PNG")

@@ -23,8 +23,8 @@ class ZOLIA(Attack):
     iterations, probes
         10 and 4 in the paper.
     reach, step
-        Distance of the probes, and length of a step, as a share of the circle's radius. The paper's "learning rate
-        0.005" has no unit; these reproduce its Table 1.
+        Distance of the probes, and length of a step, as a share of the circle's radius. Both are ours: the
+        paper has a learning rate of 0.005, without a unit, and these come nearer to its Table 1 than that does.
     decay
         Both shrink by this factor with every iteration.
     """

@@ -14,7 +14,7 @@ from nearveil.cli._command import group, option
 from nearveil.cli._options import FILE, json_option
 from nearveil.cli._output import say, say_json, waiting
 from nearveil.errors import DataError, UsageError
-from nearveil.evaluation.experiments.table2 import DatasetStatistics, describe_dataset
+from nearveil.io.dataset_statistics import DatasetStatistics, describe_dataset
 from nearveil.io.datasets import SNAP_FILES, SNAP_URL, Dataset, DatasetName, cache_folder, find_check_ins, load_dataset
 from nearveil.io.download import ByteProgress, Fetched, fetch_snap
 from nearveil.report.text_table import text_table

@@ -1,33 +1,30 @@
-"""``nearveil reproduce``: the paper's tables and figures with its numbers beside ours, and further experiments."""
+"""``nearveil reproduce``: the paper's tables and figures measured again, and experiments beyond it."""
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 
 import click
 
 from nearveil.cli._command import command, option
 from nearveil.cli._options import FILE, chosen_region, cores_option, data_dir_option, own_region_option, reading_options
-from nearveil.cli._output import say, warn, work_bar
+from nearveil.cli._output import progress_bar, say, warn
 from nearveil.errors import UsageError
-from nearveil.evaluation.experiments.registry import EXPERIMENTS
-from nearveil.evaluation.results import ExperimentResult
+from nearveil.evaluation.studies import BEYOND, PAPER
 from nearveil.io.datasets import DatasetName
 from nearveil.io.people import ReadOptions
-from nearveil.report.files import table_cells
-from nearveil.report.reproduce import ALL
-from nearveil.report.reproduce import reproduce as run
-from nearveil.report.text_table import TEXT_WIDTH, text_table
+
+_PARTS = ("paper", *PAPER, *BEYOND, "beyond")
 
 
 @command()
 @click.argument(
-    "experiment",
-    type=click.Choice([ALL, *EXPERIMENTS]),
-    metavar="[EXPERIMENT]",
-    default=ALL,
-    help=f"Table, figure or experiment to reproduce: {', '.join((ALL, *EXPERIMENTS))}.",
+    "part",
+    type=click.Choice(_PARTS),
+    metavar="[PART]",
+    default="paper",
+    help=f"What to reproduce: the whole paper; {', '.join(PAPER)} alone; {', '.join(BEYOND)}, which the paper does "
+    "not have, or beyond for these three.",
 )
 @option(
     "--dataset",
@@ -42,7 +39,7 @@ from nearveil.report.text_table import TEXT_WIDTH, text_table
     "source",
     type=FILE,
     metavar="FILE",
-    help="Your own people, in addition to any --dataset: a CSV, TSV, GeoJSON or Parquet file.",
+    help="Your own users, in addition to any --dataset: a CSV, TSV, GeoJSON or Parquet file.",
 )
 @own_region_option
 @reading_options
@@ -60,11 +57,18 @@ from nearveil.report.text_table import TEXT_WIDTH, text_table
     metavar="ATTACK",
     help="Your own attack, added to Table 1, as FILE.py:CLASS; may be repeated.",
 )
+@option(
+    "--theirs",
+    type=FILE,
+    metavar="FILE",
+    help="Results of the authors' code as CSV, shown beside ours: method,dataset,k,dist_m,acc,cost_s for Table 1, or "
+    "dataset,epsilon,mechanism,metric,value for Table 3.",
+)
 @data_dir_option
 @option("--out", type=FILE, default=Path("report"), metavar="FOLDER", help="Folder for the results.")
 @option("--runs", type=click.IntRange(min=1), help="Number of runs, each with its own seed.", show_default="5")
-@option("--instances", type=click.IntRange(min=1), help="Number of people attacked in each run.", show_default="50")
-@option("--quick", is_flag=True, help="Two small runs and coarse sweeps: minutes instead of an hour.")
+@option("--instances", type=click.IntRange(min=1), help="Number of users attacked in each run.", show_default="50")
+@option("--quick", is_flag=True, help="Smaller runs and coarse sweeps: two minutes for the paper instead of fifteen.")
 @option(
     "--seed",
     type=click.IntRange(min=0),
@@ -74,7 +78,7 @@ from nearveil.report.text_table import TEXT_WIDTH, text_table
 )
 @cores_option
 def reproduce(
-    experiment: str,
+    part: str,
     *,
     datasets: tuple[str, ...],
     source: Path | None,
@@ -82,6 +86,7 @@ def reproduce(
     reading: ReadOptions,
     mechanisms: tuple[str, ...],
     attacks: tuple[str, ...],
+    theirs: Path | None,
     data_dir: Path | None,
     out: Path,
     runs: int | None,
@@ -90,16 +95,21 @@ def reproduce(
     seed: int,
     cores: int | None,
 ) -> None:
-    """Reproduce one table or figure of the paper, or all of them in one HTML report.
+    """Reproduce the paper, one of its tables or figures, or an experiment beyond it.
 
-    Every table is written as CSV and Markdown and every picture as PNG. Finished work is kept in the folder, so the
-    same command resumes an interrupted one.
+    The folder gets a page report.html, every table as Markdown, every figure as PNG, and raw results as CSV with one
+    row per run. What is measured is kept there, so that the same command resumes an interrupted one.
     """
+    # Needs the packages of the extra "report", and they are slow to import.
+    from nearveil.report.reproduce import reproduce as run  # noqa: PLC0415
+    from nearveil.report.tables import frame_text  # noqa: PLC0415
+    from nearveil.report.text_table import TEXT_WIDTH  # noqa: PLC0415
+
     useless = [*(["--region"] if region is not None else []), *reading.arguments()[:1]]
     if useless and source is None:
         raise UsageError(f"{useless[0]} is for --input FILE; leave it out")
-    done = run(
-        experiment,
+    found = run(
+        part,
         datasets=datasets,
         people=source,
         region=None if source is None else chosen_region(region),
@@ -107,36 +117,21 @@ def reproduce(
         data_dir=data_dir,
         mechanisms=mechanisms,
         attacks=attacks,
+        theirs=theirs,
         out=out,
         runs=runs,
         instances=instances,
         quick=quick,
         seed=seed,
         cores=cores,
-        progress=work_bar,
+        progress=progress_bar,
         warn=warn,
     )
     if source is not None:
         warn(f"the files in {out} are computed from true locations, and maps show them; do not publish")
-    if experiment == ALL:
-        for finding in done.findings:
-            say(f"{finding.headline}\n  {finding.text}\n")
-        say(f"Written: {done.files[0]}; beside it are all tables as CSV and Markdown and all pictures as PNG")
-        return
-    _say_outcome(done.outcomes[0], done.files)
-
-
-def _say_outcome(outcome: ExperimentResult, paths: tuple[Path, ...]) -> None:
-    """Print what came out, then tables, then under which protocol, each once."""
-    bullets = (
-        textwrap.fill(remark, TEXT_WIDTH, initial_indent="- ", subsequent_indent="  ") for remark in outcome.remarks
-    )
-    say(f"{outcome.title}\n\n" + "\n".join(bullets))
-    for table in outcome.tables:
-        if table.in_files_alone:
-            continue
-        cells = table_cells(table, in_terminal=True)
-        say(f"\n{textwrap.fill(table.caption, TEXT_WIDTH)}\n\n{text_table(*cells, width=TEXT_WIDTH)}")
-    for protocol in dict.fromkeys(table.protocol for table in outcome.tables):
-        say(f"\n{textwrap.fill(protocol, TEXT_WIDTH)}")
-    say(f"\nWritten to {paths[0].parent}: {', '.join(path.name for path in paths)}")
+    if part != "paper":
+        for name, table in found.tables.items():
+            say(f"{name}\n\n{frame_text(table, width=TEXT_WIDTH)}\n")
+    if len(found.verdicts):
+        say(f"{frame_text(found.verdicts, width=TEXT_WIDTH)}\n")
+    say(f"Written: {found.files[0]}; beside it every table (.md), every figure (.png) and raw results (.csv)")

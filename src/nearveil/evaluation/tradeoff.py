@@ -1,9 +1,8 @@
 """One mechanism on one population: what users get, and what the best attacker gets.
 
 Users ask, from where they are, for the k nearest others. What they pay is counted in meters: how far away the users
-listed truly are, on average, instead of the true k nearest. The attacker knows the mechanism and every address, but not
-who lives where, and guesses a location (geometric median for the error, most likely disc for the share found) and an
-address, by which it names users.
+listed truly are, on average, in place of the true k nearest. The attacker knows the mechanism and every address, but
+not who lives where, and guesses a location and an address, by which it names users.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from nearveil.attacks.bayes import BayesAttacker, Prior, prior_from_points
-from nearveil.attacks.channels import channel_of
+from nearveil.attacks.bayes import BayesAttacker, prior_from_points
+from nearveil.attacks.channels import CellChannel, DensityChannel, channel_of
 from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, density_tenths, naming_targets, score_naming
 from nearveil.errors import UsageError
 from nearveil.evaluation.contenders import Contender, stated_loss
@@ -23,23 +23,21 @@ from nearveil.evaluation.stats import Estimate, Mean, share_over_runs
 from nearveil.evaluation.study import TAU_M, generator
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.registry import is_own
 from nearveil.nearby.index import nearest_rows
 from nearveil.types import BoolArray, FloatArray, IntArray
 
 _SEED_STREAM, _QUERY_STREAM, _TARGET_STREAM, _NAMING_STREAM = range(4)
 _TARGETS_AT_ONCE = 8
-_SAMPLED_SHARE = 0.25
+_MOST_NAMED_SLOWLY = 1_000
 
-Row = Mapping[str, float]
+Row = Mapping[str, Any]
 """What was measured in one run, by name; of a mean also its standard error over users, as ``NAME_se``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many users ask, are guessed, and are named, in one run.
-
-    As a rule, naming is much faster than guessing; where it is not, a quarter is named.
-    """
+    """How many users ask, are guessed, and are named, in one run; at most 1,000 are named where that is slow."""
 
     queries: int = 2_000
     targets: int = 150
@@ -48,11 +46,10 @@ class Sizes:
 
 def measure(
     contender: Contender, value: float, dataset: Dataset, *, seed: int, run: int = 0, k: int = 10, sizes: Sizes
-) -> dict[str, float | str]:
+) -> dict[str, Any]:
     """Fit, publish everybody once, ask, guess and name.
 
-    One seed and run for several settings or mechanisms: they meet the same users and queries, so that they differ by
-    what they do, and not by luck.
+    With one seed and run, all settings and mechanisms meet the same users and queries: they differ by what they do.
     """
     mechanism = contender.fitted(value, dataset, int(generator(seed, run, _SEED_STREAM).integers(2**31)))
     published = mechanism.perturb(dataset.places)
@@ -63,16 +60,12 @@ def measure(
     }
 
 
-# What users get.
-
-
 def what_users_get(
     dataset: Dataset, published: FloatArray, *, k: int, queries: int, rng: np.random.Generator
 ) -> dict[str, float]:
-    """Return recall, distance ratio and the cost in meters of lists of k, asked from where users are.
+    """Return the mean true distance of the k users listed and of the k nearest, the difference, and recall.
 
-    ``listed_m`` is the mean true distance of the k users listed, ``nearest_m`` that of the true k nearest, ``extra_m``
-    the difference; ``ratio`` is the second over the first, each summed over all queries.
+    ``ratio`` is the second over the first, each summed over all queries.
     """
     true_m, published_m = (dataset.region.to_metres(places) for places in (dataset.places, published))
     if not 1 <= k < len(true_m):
@@ -83,13 +76,11 @@ def what_users_get(
     nearest_m, listed_m = (
         np.linalg.norm(true_m[rows] - asked_m[:, None], axis=-1).mean(axis=1) for rows in (nearest, listed)
     )
-    recall = (nearest[:, :, None] == listed[:, None, :]).any(axis=2).mean(axis=1)
     # All may be at the location asked from.
     ratio = nearest_m.sum() / listed_m.sum() if listed_m.any() else 1.0
-    per_query = (nearest_m - ratio * listed_m) / max(float(listed_m.mean()), 1e-9)
     return {
-        **_mean_of("recall", recall),
-        **_mean_of("ratio", ratio + per_query),
+        **_mean_of("recall", (nearest[:, :, None] == listed[:, None, :]).any(axis=2).mean(axis=1)),
+        **_mean_of("ratio", ratio + (nearest_m - ratio * listed_m) / max(float(listed_m.mean()), 1e-9)),
         **_mean_of("nearest_m", nearest_m),
         **_mean_of("listed_m", listed_m),
         **_mean_of("extra_m", listed_m - nearest_m),
@@ -100,27 +91,20 @@ def _mean_of(name: str, values: FloatArray) -> dict[str, float]:
     return {name: float(values.mean()), f"{name}_se": float(values.std(ddof=1)) / math.sqrt(len(values))}
 
 
-# What the best attacker gets.
-
-
 def what_attackers_get(
     mechanism: Mechanism, places: FloatArray, published: FloatArray, *, sizes: Sizes, seed: int, run: int = 0
 ) -> dict[str, float]:
-    """Return the best attacker's mean error, and the shares that it finds within 100 m and names.
-
-    ``named_sparsest`` is the share named of the tenth of users who live where users are sparsest.
-    """
+    """Return the best attacker's mean error, and the shares that it finds, names, and names where users are sparse."""
     targets = generator(seed, run, _TARGET_STREAM).permutation(len(places))[: sizes.targets]
     errors_m, found = guesses(mechanism, places, published, targets)
     measured = {**_mean_of("error_m", errors_m), "found": float(found.mean()), "targets": len(targets)}
     if not sizes.named:
         return measured
-    slow = not channel_of(mechanism).prepares_fast
+    is_fast = isinstance(channel_of(mechanism), CellChannel | DensityChannel)
     tenths = density_tenths(mechanism.resolved_region.to_metres(places))
-    count = max(TENTHS, int(_SAMPLED_SHARE * sizes.named)) if slow else sizes.named
+    count = sizes.named if is_fast else min(sizes.named, _MOST_NAMED_SLOWLY)
     rows = naming_targets(tenths, count, generator(seed, run, _NAMING_STREAM))
-    named = chances_to_be_named(mechanism, places, published, rows)
-    sparsest = tenths[rows] == TENTHS - 1
+    named, sparsest = chances_to_be_named(mechanism, places, published, rows), tenths[rows] == TENTHS - 1
     return {
         **measured,
         "named": float(named.mean()),
@@ -131,19 +115,20 @@ def what_attackers_get(
 
 
 def guesses(
-    mechanism: Mechanism, places: FloatArray, published: FloatArray, targets: IntArray, *, tau_m: float = TAU_M
+    mechanism: Mechanism, places: FloatArray, published: FloatArray, targets: IntArray
 ) -> tuple[FloatArray, BoolArray]:
-    """Return the best attacker's error for each target, and whether its disc of 100 m holds it."""
+    """Return how wrong the best attacker is about each target, and whether the disc of 100 m that it picks has it."""
     region = mechanism.resolved_region
-    prior, true_m = prior_from_points(places, region, spread_m=0.0), region.to_metres(places)
-    errors_m, found = np.empty(len(targets)), np.empty(len(targets), dtype=bool)
-    for part, candidates in _parts(mechanism, places, targets):
-        attacker = BayesAttacker(mechanism=mechanism, prior=_only(prior, candidates), tau_m=tau_m)
-        for number, guess in zip(part, attacker.estimate_many(published[targets[part]]), strict=True):
-            here = true_m[targets[number]]
-            errors_m[number] = np.hypot(*(guess.median - here))
-            found[number] = np.hypot(*(guess.best_disc - here)) <= tau_m
-    return errors_m, found
+    prior, true_m = prior_from_points(places, region, spread_m=0.0), region.to_metres(places)[targets]
+    guessed_m = np.empty((len(targets), 2, 2))
+    for part, users in _parts(mechanism, places, targets):
+        # The same weights for these users, and none of the others.
+        known = {name: getattr(prior, name)[users] for name in ("places_m", "weights", "people")}
+        attacker = BayesAttacker(mechanism=mechanism, prior=replace(prior, **known), tau_m=TAU_M)
+        found = attacker.estimate_many(published[targets[part]])
+        guessed_m[part] = [(guess.median, guess.best_disc) for guess in found]
+    errors_m, disc_errors_m = np.linalg.norm(guessed_m - true_m[:, None], axis=-1).T
+    return errors_m, disc_errors_m <= TAU_M
 
 
 def chances_to_be_named(
@@ -151,20 +136,19 @@ def chances_to_be_named(
 ) -> FloatArray:
     """Return how likely the best attacker's first guess of an address is right, for each target."""
     chances = np.empty(len(targets))
-    for part, candidates in _parts(mechanism, places, targets):
-        own = np.searchsorted(candidates, targets[part])
-        score = score_naming(mechanism, places[candidates], published[candidates], targets=own)
-        chances[part] = score.probabilities
+    for part, users in _parts(mechanism, places, targets):
+        own = np.searchsorted(users, targets[part])
+        chances[part] = score_naming(mechanism, places[users], published[users], targets=own).probabilities
     return chances
 
 
 def _parts(mechanism: Mechanism, places: FloatArray, targets: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
     """Yield which of the targets to look at together, and the users who may be any of these, in order.
 
-    Where what is published discloses a group, such as an interval, nobody else comes into question: a few targets at a
-    time and the users of their groups give the same guesses, many times faster.
+    What is published may disclose a group, such as an interval; users of other groups are no candidates. A few targets
+    at a time and the users of their groups give the same guesses, many times faster.
     """
-    groups = mechanism.groups(places)
+    groups = mechanism.groups(places) if is_own(mechanism) else None
     if groups is None:
         yield np.arange(len(targets)), np.arange(len(places))
         return
@@ -173,35 +157,23 @@ def _parts(mechanism: Mechanism, places: FloatArray, targets: IntArray) -> Itera
         yield part, np.flatnonzero(np.isin(groups, groups[targets[part]]))
 
 
-def _only(prior: Prior, users: IntArray) -> Prior:
-    """Return the same weights for some of the users, and none of the others."""
-    return replace(prior, places_m=prior.places_m[users], weights=prior.weights[users], people=prior.people[users])
-
-
-# Runs together, with intervals.
-
-
 MEANS = ("recall", "ratio", "nearest_m", "listed_m", "extra_m", "error_m")
 SHARES = {"found": "targets", "named": "named_cases", "named_sparsest": "sparsest_cases"}
-"""Shares, with the number of cases of each in a run."""
+"""Shares, with the name of the number of cases of each."""
 
 
 def together(runs: Sequence[Row]) -> dict[str, Estimate]:
-    """Return the means and shares of runs of one setting, with 95 % intervals over users.
+    """Return the means and shares of the runs of one setting, with 95 % intervals over users.
 
-    Runs may differ by more than their users do, since each has a fit of its own: the interval is then over runs, as
-    far as a few of them can tell.
+    Runs have fits of their own and may differ by more than their users do: then the interval is theirs.
     """
-    means = {name: _over_users([run[name] for run in runs], [run[f"{name}_se"] for run in runs]) for name in MEANS}
-    shares = {
-        name: share_over_runs([run[name] * run[cases] for run in runs], int(runs[0][cases]))
-        for name, cases in SHARES.items()
-        if cases in runs[0]
-    }
-    return {**means, **shares}
-
-
-def _over_users(values: Sequence[float], errors: Sequence[float]) -> Mean:
-    count = len(values)
-    between = float(np.std(values, ddof=1)) / math.sqrt(count) if count > 1 else 0.0
-    return Mean(float(np.mean(values)), 1.96 * max(math.hypot(*errors) / count, between))
+    found: dict[str, Estimate] = {}
+    for name in MEANS:
+        values, errors = np.array([(run[name], run[f"{name}_se"]) for run in runs]).T
+        between = values.std(ddof=1) / math.sqrt(len(runs)) if len(runs) > 1 else 0.0
+        within = math.hypot(*errors) / len(runs)
+        found[name] = Mean(float(values.mean()), 1.96 * max(within, float(between)))
+    for name, cases in SHARES.items():
+        if cases in runs[0]:
+            found[name] = share_over_runs([run[name] * run[cases] for run in runs], int(runs[0][cases]))
+    return found

@@ -31,7 +31,7 @@ METHOD_NAMES: dict[Method, str] = {
 }
 
 PAPER_CENTRES = 800
-"""The paper's m, and the most that are made where no number is given."""
+"""The m with which our numbers come nearest to the paper's, which gives none; and the most where no number is given."""
 
 PEOPLE_PER_CENTRE = 20
 

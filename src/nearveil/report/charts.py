@@ -14,13 +14,29 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from nearveil.evaluation.results import Chart, Panel, Series
 from nearveil.evaluation.stats import Estimate
-from nearveil.report.style import DARK, LIGHT, OWN_LOOKS, Look, Theme, house_style, looks_of
+from nearveil.report.style import _KNOWN, _SPARE, DARK, LIGHT, Look, Theme, house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.ticker import Locator
+
+
+# The user's own has the strongest contrast.
+OWN_LOOKS = (Look("ink", "D", "-"), Look("ink", "X", "--"), Look("ink", "P", "-."), Look("ink", "p", ":"))
+
+
+def looks_of(labels: Iterable[str]) -> dict[str, Look]:
+    """Return a look for each label: its own for a known one, else the first that is free."""
+    names = list(dict.fromkeys(labels))
+    looks = {name: _KNOWN[name] for name in names if name in _KNOWN}
+    taken = {look.colour for look in looks.values()}
+    spare = [look for look in _SPARE if look.colour not in taken] + list(_SPARE)
+    for name in names:
+        if name not in looks:
+            looks[name] = next((look for look in spare if look not in looks.values()), _SPARE[0])
+    return {name: looks[name] for name in names}
 
 
 _PAPER = "the paper's values"

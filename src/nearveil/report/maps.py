@@ -1,73 +1,41 @@
-"""Maps of a region: land and water, people, where they are published, centres and discs, cells."""
+"""Maps of a region: land and water, users, discs, and cells with where a user of one may be published."""
 
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from nearveil.evaluation.results import Map, MapLayer, MapPanel
+from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.cell_steps import STEP, reach_of
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.region import Region
-from nearveil.report.charts import (
-    Format,
-    Handle,
-    draw_legend,
-    draw_title,
-    log_ticks,
-    panel_grid,
-    panel_width_in,
-    plain_number,
-    save,
-)
 from nearveil.report.land import land_in
-from nearveil.report.style import DARK, LIGHT, Theme, house_style
+from nearveil.report.style import LIGHT, Theme, house_style, panels, save_png
 from nearveil.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-# Marker, size of one alone, colour in the theme's palette.
-_LOOKS = {
-    "people": (".", 7.0, "blue"),
-    "published": (".", 7.0, "vermilion"),
-    "centres": ("+", 7.0, "ink"),
-    "attacker": ("*", 12.0, "purple"),
-}
-_CROWD = 300
+_MAP_IN = 4.6
 
 
-def draw_map(
-    map: Map, path: Path | BinaryIO, *, dark: bool = False, format: Format = "png", titled: bool = True
-) -> None:
-    """Draw maps side by side; the same maps give the same bytes. See `draw_chart` for the parameters.
-
-    Places and discs are an image even in SVG, so that many of them do not make it large.
-    """
-    theme = DARK if dark else LIGHT
-    columns = min(map.columns, len(map.panels))
-    width_in = panel_width_in(columns)
-    half_width_m, half_height_m = map.region.half_extent_m
-    height_in = width_in * half_height_m / half_width_m + 0.15
-    with house_style(theme):
-        figure, grid = panel_grid(len(map.panels), columns, width_in, height_in)
-        handles: dict[str, Handle] = {}
-        for panel, axes in zip(map.panels, grid.flat, strict=False):
-            draw_ground(axes, map.region, theme)
-            handles |= _draw_layers(axes, panel, map.region, theme)
-            axes.set_title(textwrap.fill(panel.title, int(width_in * 9.5)))
-        if titled:
-            draw_title(figure, map.title)
-        draw_legend(figure, handles, handle_length=1.0)
-        save(figure, path, format)
+def population_map(dataset: Dataset) -> Figure:
+    """Return a map of the users of a population, each where they truly are."""
+    half_width_m, half_height_m = dataset.region.half_extent_m
+    figure, [axes] = panels(1, columns=1, width=_MAP_IN, height=_MAP_IN * half_height_m / half_width_m)
+    draw_ground(axes, dataset.region, LIGHT)
+    places_km = dataset.region.to_metres(dataset.places) / 1000
+    size = min(4.0, max(0.9, 150 / math.sqrt(max(len(places_km), 1))))
+    axes.plot(*places_km.T, ".", color=LIGHT.palette["blue"], markersize=size, alpha=0.55, markeredgewidth=0,
+              rasterized=True, zorder=3)  # fmt: skip
+    axes.set_title(f"{dataset.name}, {len(dataset.places):,} users")
+    return figure
 
 
 def draw_ground(axes: Axes, region: Region, theme: Theme) -> None:
@@ -101,50 +69,20 @@ def _round_length(most_km: float) -> float:
     return max(step * power for step in (1, 2, 5) if step * power <= most_km)
 
 
-def _draw_layers(axes: Axes, panel: MapPanel, region: Region, theme: Theme) -> dict[str, Handle]:
-    """Draw the layers, and return what the legend shows for each."""
-    handles: dict[str, Handle] = {}
-    for layer in panel.layers:
-        marker, _, colour_name = _LOOKS[layer.kind]
-        colour = theme.palette[colour_name]
-        places_km = region.to_metres(layer.places) / 1000
-        crowd = layer.kind in ("people", "published") and len(places_km) > _CROWD
-        axes.plot(
-            places_km[:, 0], places_km[:, 1], marker, color=colour, markersize=_size(layer),
-            alpha=0.55 if crowd else 1.0, markeredgewidth=0.9 if marker == "+" else 0, rasterized=True, zorder=3,
-        )  # fmt: skip
-        if layer.radii_m is None:
-            handles[layer.label] = axes.plot([], [], marker, color=colour, markersize=9 if marker == "." else 8)[0]
-        else:
-            # Faint enough for a crowd of them.
-            outline = theme.soft if layer.kind == "centres" else colour
-            draw_discs(axes, places_km, layer.radii_m / 1000, outline)
-            handles[layer.label] = axes.plot([], [], "o", color=outline, fillstyle="none", markersize=9)[0]
-    return handles
-
-
-def _size(layer: MapLayer) -> float:
-    """Smaller dots for larger crowds, and small ones in the middle of discs."""
-    _, size, _ = _LOOKS[layer.kind]
-    if layer.radii_m is not None:
-        return 0.4 * size
-    return size * min(1.0, max(0.28, math.pow(_CROWD / max(len(layer.places), 1), 0.33)))
-
-
-def draw_discs(axes: Axes, places_km: FloatArray, radii_km: FloatArray, colour: str) -> None:
+def draw_discs(axes: Axes, places_km: FloatArray, radii_km: FloatArray, color: str) -> None:
     """Draw outlines of discs, as an image even in SVG."""
     from matplotlib.collections import EllipseCollection  # noqa: PLC0415
 
     axes.add_collection(
         EllipseCollection(
             2 * radii_km, 2 * radii_km, np.zeros(len(radii_km)),
-            units="xy", offsets=places_km, offset_transform=axes.transData, facecolors="none", edgecolors=colour,
+            units="xy", offsets=places_km, offset_transform=axes.transData, facecolors="none", edgecolors=color,
             linewidths=0.9, rasterized=True, zorder=2,
         )
     )  # fmt: skip
 
 
-# Cells: how large they are, and where somebody may be published.
+# Cells: how large they are, and where a user may be published.
 
 
 _LIKELY = 0.9
@@ -154,48 +92,33 @@ _TRIED = 500
 _MOST_OUTLINED = 1500
 
 
-def draw_cells(
-    mechanism: HideAmong, path: Path | BinaryIO, *, dark: bool = False, format: Format = "png", titled: bool = True
-) -> None:
-    """Draw a map of the cells by their side in metres, and where two people may be published.
+def draw_cells(mechanism: HideAmong, path: Path | BinaryIO) -> None:
+    """Draw a map of the cells by their side in meters, and where two users may be published, as PNG.
 
-    One is in the smallest cell and one in a cell that is larger than those of nine tenths of the people. Nothing in the
-    picture comes from a true place.
-
-    Parameters
-    ----------
-    mechanism : HideAmong
-        With its cells.
-    path, dark, format, titled
-        As of `draw_map`.
+    One is in the smallest cell and one in a cell that is larger than those of nine tenths of the users. Nothing in the
+    picture comes from a true location.
     """
-    theme, cells = DARK if dark else LIGHT, mechanism.current_cells
-    dense, sparse = _dense_and_sparse(cells)
-    width_in = panel_width_in(3)
+    cells = mechanism.current_cells
     half_width_m, half_height_m = cells.region.half_extent_m
-    with house_style(theme):
-        figure, grid = panel_grid(3, 3, width_in, width_in * half_height_m / half_width_m + 0.15)
-        whole, *close_ups = grid.flat
-        draw_ground(whole, cells.region, theme)
-        sides = _draw_boxes(whole, cells, np.arange(len(cells)), cells.sides_m, theme)
-        whole.set_title(f"{len(cells):,} cells, coloured by their side")
-        _draw_colour_bar(figure, sides, [whole], "side of a cell (m)")
-        shown = []
-        for axes, cell, where in zip(close_ups, (dense, sparse), ("a dense", "a sparse"), strict=True):
-            shown.append(_draw_published(axes, mechanism, cell, theme))
-            axes.set_title(f"Somebody (★) in {where} part")
+    with house_style(LIGHT):
+        figure, (whole, *close_ups) = panels(3, columns=3, width=13.0, height=4.4 * half_height_m / half_width_m + 0.6)
+        draw_ground(whole, cells.region, LIGHT)
+        sides = _draw_boxes(whole, cells, np.arange(len(cells)), cells.sides_m, LIGHT)
+        whole.set_title(f"{len(cells):,} cells to hide among {mechanism.hide_among:,} users")
+        _draw_color_bar(figure, sides, [whole], "side of a cell (m)")
+        for axes, cell, where in zip(close_ups, _dense_and_sparse(cells), ("a dense", "a sparse"), strict=True):
+            drawn = _draw_published(axes, mechanism, cell, LIGHT)
+            axes.set_title(f"A user (★) in {where} part")
         label = f"probability of being published there, relative to the likeliest cell (blank: below {_LEAST_SHARE:g})"
-        _draw_colour_bar(figure, shown[0], close_ups, label)
-        if titled:
-            draw_title(figure, f"Hidden among {mechanism.hide_among:,} people")
-        save(figure, path, format)
+        _draw_color_bar(figure, drawn, close_ups, label)
+        save_png(figure, path)
 
 
 def _dense_and_sparse(cells: Cells) -> tuple[int, int]:
-    """A smallest cell among small ones, and one of those that hold the sparsest tenth of people."""
+    """A smallest cell among small ones, and one of those that hold the sparsest tenth of users."""
     centres, sides, near = cells.centres, cells.sides, reach_of(cells, _AROUND * STEP)
     smallest = np.flatnonzero(sides == sides.min())
-    # A private quadtree has a few small cells where nobody is.
+    # A private quadtree has a few small cells without users.
     dense = min(smallest[:: max(1, len(smallest) // _TRIED)], key=lambda cell: float(sides[near.of(cell)[0]].mean()))
     order = np.argsort(sides, kind="stable")
     held = np.cumsum(cells.people[order]) / cells.people.sum()
@@ -244,12 +167,13 @@ def _draw_published(axes: Axes, mechanism: HideAmong, cell: int, theme: Theme) -
     return drawn
 
 
-def _draw_colour_bar(figure: Figure, drawn: Any, below: list[Axes], label: str) -> None:
+def _draw_color_bar(figure: Figure, drawn: Any, below: list[Axes], label: str) -> None:
+    from matplotlib.ticker import LogLocator  # noqa: PLC0415
+
     bar = figure.colorbar(drawn, ax=below, orientation="horizontal", fraction=0.05, pad=0.03, aspect=30)
     bar.set_label(label)
-    low, high = drawn.norm.vmin, drawn.norm.vmax
-    ticks = log_ticks(low, high, 6)
-    bar.set_ticks(ticks, labels=[plain_number(value) for value in ticks])
+    bar.ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
+    bar.ax.xaxis.set_major_formatter("{x:,g}")
     bar.ax.minorticks_off()
 
 
@@ -262,7 +186,7 @@ def draw_land(axes: Axes, region: Region, theme: Theme, place: Callable[[FloatAr
     Parameters
     ----------
     place : callable
-        Where on the axes a place is that is given in metres from the region's centre.
+        Where on the axes a point is that is given in meters from the region's centre.
     """
     # Heavy, and only needed where a picture is drawn.
     from matplotlib.patches import Polygon  # noqa: PLC0415

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import matplotlib as mpl
 
@@ -30,6 +31,7 @@ COLLUDER_COLOUR = "#CC79A7"
 CIRCLE_COLOUR = "#E69F00"
 INK = "#222222"
 
+_DOTS_PER_INCH = 150
 _SETTINGS: dict[Any, Any] = {
     "figure.dpi": 110,
     "savefig.dpi": 110,
@@ -96,7 +98,7 @@ class Theme:
             **surfaces,
             "grid.color": self.grid,
             "svg.hashsalt": "nearveil",
-            "svg.fonttype": "path",
+            "svg.fonttype": "none",
             # A dollar is a dollar.
             "text.parse_math": False,
         }
@@ -131,8 +133,6 @@ class Look(NamedTuple):
     dashes: str
 
 
-# The user's own has the strongest contrast.
-OWN_LOOKS = (Look("ink", "D", "-"), Look("ink", "X", "--"), Look("ink", "P", "-."), Look("ink", "p", ":"))
 _KNOWN = {
     # Mechanisms: those of the registry, and what the paper calls some of them.
     **{entry.label: Look(*entry.look) for entry in MECHANISMS.values() if entry.look is not None},
@@ -141,8 +141,25 @@ _KNOWN = {
     "DPRS-Gaussian": Look("sky", "P", "--"),
     "2D Laplace": Look("purple", "v", ":"),
     "Laplace": Look("purple", "v", ":"),
+    # Releases of DPRS have a color, and ways to hide among users have one each.
+    "DPRS, metric": Look("blue", "P", "--"),
+    "DPRS, interval": Look("blue", "o", "-"),
+    "DPRS, the paper's": Look("blue", "X", ":"),
+    "among, PrivTree": Look("vermilion", "s", "--"),
+    "among, published locations": Look("sky", "D", "-"),
+    "among, public data": Look("grey", "^", ":"),
     "GI-LIA": Look("orange", "o", "--"),
     "ZO-LIA": Look("vermilion", "s", "-."),
+    "adaptive, 1 account": Look("blue", "D", "-"),
+    "adaptive, 4 accounts": Look("green", "P", ":"),
+    # Readings of Table 3.
+    "the paper": Look("ink", "D", "-"),
+    "Nearveil: redrawn": Look("blue", "o", "-"),
+    "redrawn": Look("sky", "s", "--"),
+    "kept": Look("green", "^", "-."),
+    "clipped": Look("orange", "v", ":"),
+    "as printed": Look("vermilion", "P", "--"),
+    "kept, noise of scale 1/epsilon": Look("purple", "X", "-."),
     # Epsilon, from cold to warm as less is hidden.
     "epsilon = 0.5": Look("blue", "o", "-"),
     "epsilon = 1": Look("sky", "s", "--"),
@@ -163,27 +180,6 @@ _MARKERS = ("o", "s", "^", "v", "P", "X", "p", "h", "<")
 _DASHES = ("-", "--", "-.", ":")
 # 72 that differ: 8 and 9 have no common divisor.
 _SPARE = tuple(Look(_COLORS[i % 8], _MARKERS[i % 9], _DASHES[i % 4]) for i in range(72))
-
-
-def looks_of(labels: Iterable[str]) -> dict[str, Look]:
-    """Return a look for each label: its own for a known one, else the first that is free.
-
-    Examples
-    --------
-    >>> looks_of(["RSM", "mine"])["mine"]
-    Look(colour='vermilion', marker='s', dashes='--')
-    """
-    names = list(dict.fromkeys(labels))
-    looks = {name: _KNOWN[name] for name in names if name in _KNOWN}
-    taken = {look.colour for look in looks.values()}
-    # First unused colors, then any combination that differs.
-    spare = [look for look in _SPARE if look.colour not in taken] + list(_SPARE)
-    for name in names:
-        if name not in looks:
-            looks[name] = next((look for look in spare if look not in looks.values()), _SPARE[0])
-    return {name: looks[name] for name in names}
-
-
 _free_looks = cycle(look for look in _SPARE if look not in _KNOWN.values())
 
 
@@ -267,6 +263,23 @@ def _intervals(estimates: Sequence[float | Estimate]) -> tuple[list[float], list
     below = [0.0 if low is None else value - low for value, low, _ in pairs]
     above = [0.0 if high is None else high - value for value, _, high in pairs]
     return below, above
+
+
+def plain_ticks(figure: Figure) -> None:
+    """Label logarithmic axes with plain numbers, and with more than powers of ten where these are few."""
+    from matplotlib.ticker import LogLocator, NullFormatter  # noqa: PLC0415
+
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) if axis.get_scale() == "log"):
+        low, high = sorted(axis.get_view_interval())
+        if sum(low <= tick <= high for tick in axis.get_majorticklocs()) < 2:
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter("{x:,g}")
+        axis.set_minor_formatter(NullFormatter())
+
+
+def save_png(figure: Figure, path: Path | BinaryIO) -> None:
+    """Write a figure; the same figure gives the same bytes."""
+    figure.savefig(path, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
 
 
 def add_legend(figure: Figure, *, columns: int = 5) -> None:

@@ -54,13 +54,11 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: 
 def _column_widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
     """Return widths that fit together: first headers are broken, then the widest columns; never a word."""
     widths = [max(map(len, cells)) for cells in columns]
-    longest = [max(len(word) for cell in cells for word in cell.split() or [""]) for cells in columns]
-    whole_cells = [max(least, *map(len, cells[1:])) for least, cells in zip(longest, columns, strict=True)]
-    for least in (whole_cells, longest):
-        for _ in range(sum(widths) + 2 * (len(widths) - 1) - width):
-            spare = [number for number, wide in enumerate(widths) if wide > least[number]]
-            if spare:
-                widths[max(spare, key=lambda number: widths[number])] -= 1
+    words = [max(len(word) for cell in cells for word in cell.split() or [""]) for cells in columns]
+    for least in ([max(one, *map(len, cells[1:])) for one, cells in zip(words, columns, strict=True)], words):
+        while sum(widths) + 2 * (len(widths) - 1) > width and widths != least:
+            number = max(range(len(widths)), key=lambda each: (widths[each] > least[each], widths[each]))
+            widths[number] -= 1
     return widths
 
 

@@ -1,4 +1,4 @@
-"""The paper's tables and figures, and experiments beyond them: each a module with a `PART`, loaded when it is needed."""
+"""The paper's tables and figures, and experiments beyond them: modules with a `PART` each, loaded when needed."""
 
 from __future__ import annotations
 

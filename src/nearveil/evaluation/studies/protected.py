@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from nearveil.attacks.registry import attack_class
 from nearveil.attacks.simulator import SimulatedService
+from nearveil.errors import UsageError
 from nearveil.evaluation import paper
-from nearveil.evaluation.study import TAU_M, generator
+from nearveil.evaluation.stats import Estimate, Mean
+from nearveil.evaluation.study import TAU_M, generator, means, shares
 from nearveil.evaluation.utility import QueryProtocol, draw_queries, measure_utilities
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
@@ -21,6 +23,7 @@ from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.square import Square
 from nearveil.mechanisms.srr import SRR
+from nearveil.nearby.index import nearest_rows
 from nearveil.privacy.accounting import Noise
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
@@ -101,8 +104,30 @@ def utility(
     return rows
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Targets:
+def estimated(runs: pd.DataFrame, by: list[str], columns: list[str], authors: pd.Series) -> pd.DataFrame:
+    """Return columns with intervals over runs: shares of users found where they are ours, means of all else.
+
+    Another's CSV has no number of users with its shares, and perhaps not every column: then there is nothing.
+    """
+    found_shares = [name for name in columns if name.startswith("acc")]
+    found = means(runs, by, [name for name in columns if name not in found_shares])
+    parts = []
+    if not authors.all():
+        parts.append(shares(runs[~authors], by, found_shares, "instances"))
+    if authors.any():
+        parts.append(means(runs[authors], by, found_shares))
+    joined = found.merge(pd.concat(parts), on=by)
+    return joined.map(lambda cell: None if isinstance(cell, Mean) and math.isnan(cell.value) else cell)
+
+
+def meet(first: Estimate, second: Estimate) -> bool:
+    """Whether two intervals meet; a single run has no interval to judge by, and agrees with everything."""
+    if first.low is None or first.high is None or second.low is None or second.high is None:
+        return True
+    return first.low <= second.high and second.low <= first.high
+
+
+class Targets(NamedTuple):
     """Whom to attack, and from where: starts within 100 m of random users, and the k-th user in the list there."""
 
     starts_m: FloatArray
@@ -111,8 +136,8 @@ class Targets:
 
 def targets(dataset: Dataset, served_m: FloatArray, k: int, count: int, seed: int, run: int) -> Targets:
     """Draw targets by the paper's protocol; the starts are the same whatever is published."""
-    from nearveil.nearby.index import nearest_rows  # noqa: PLC0415
-
+    if k > len(served_m):
+        raise UsageError(f"a list of {k} users needs more than the {len(served_m):,} that there are")
     rng = generator(seed, run, ATTACKS)
     true_m = dataset.region.to_metres(dataset.places)
     length, angle = START_OFFSET_M * np.sqrt(rng.random(count)), 2 * np.pi * rng.random(count)
@@ -126,9 +151,7 @@ def attack_users(
 ) -> dict[str, Any]:  # fmt: skip
     """Attack users of a service that has them at ``served_m``; accounts are published ``through`` a mechanism."""
     attack = attack_class(name).for_region(dataset.region, tau_m=TAU_M, colluders=accounts)
-    service = SimulatedService(
-        dataset.region, served_m, colluder_mechanism=through, rng=seed, tells_exact=tells_exact
-    )
+    service = SimulatedService(dataset.region, served_m, colluder_mechanism=through, rng=seed, tells_exact=tells_exact)
 
     def one(number: int) -> tuple[FloatArray | None, int, float]:
         start = tuple(chosen.starts_m[number].tolist())

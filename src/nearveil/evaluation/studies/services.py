@@ -23,7 +23,7 @@ from nearveil.attacks.policies import PRESETS, as_policy
 from nearveil.attacks.scores import NAMING_TARGETS
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_trials import Instance, instances_of_person
+from nearveil.evaluation.attack_experiment import Instance, instances_of_person
 from nearveil.evaluation.contenders import contender
 from nearveil.evaluation.stats import Share, mean_over_runs, share_over_runs
 from nearveil.evaluation.study import TAU_M, Part, Scope, generator

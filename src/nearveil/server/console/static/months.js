@@ -1,4 +1,4 @@
-// What months give away: found within 100 m against months, for the settings of this service or the nearest that were measured.
+// What months give away: found within 100 m against months, for the settings of this service if they were measured.
 
 import { showLegend } from "./legend.js";
 import { colour, faint, onTheme } from "./theme.js";
@@ -17,7 +17,7 @@ export function showMonths(year) {
   curves = year.curves.filter(({ person, attacker }) => (person === "commutes") === (attacker === "home and work"));
   $("months-figures").hidden = !curves.length;
   $("months-text").textContent = about(year);
-  $("months-measured").textContent = `Measured on ${year.population}, not on the people of this service, by \u2018${year.command}\u2019. `
+  $("months-measured").textContent = `Measured on ${year.population}, not on the users of this service, by \u2018${year.command}\u2019. `
     + year.protocol;
   if (!curves.length) return;
   showLegend($("months-legend"), curves.map(({ attacker }) => [LOOKS[attacker].mark, LOOKS[attacker].hue, LOOKS[attacker].label]));
@@ -27,13 +27,12 @@ export function showMonths(year) {
   new ResizeObserver(draw).observe($("months-plot"));
 }
 
-function about({ measured, settings, command }) {
-  const how = `\u2018nearveil plan\u2019 measures months on your own people, and \u2018${command}\u2019 on made-up ones.`;
+function about({ settings, command }) {
+  const how = `\u2018nearveil plan\u2019 measures months on your own users, and \u2018${command}\u2019 on synthetic ones.`;
   if (!curves.length) return `What months of published locations give away was not measured for these settings. ${how}`;
-  const whose = measured ? `These are the settings of this service: ${settings}.`
-    : `The settings of this service were not measured. These are the closest settings that were: ${settings}. ${how}`;
-  return "Everything that is published of a person in 1 to 24 months, put together by one attacker. Every twentieth fix of a phone is 150 m off. "
-    + whose;
+  const { months } = curves[0];
+  return `Everything that is published of a user in ${months[0]} to ${months[months.length - 1]} months, combined by one attacker. `
+    + `Every twentieth fix of a phone is 150 m off. These are the settings of this service: ${settings}.`;
 }
 
 const text = ({ value, low, high }) => `${(100 * value).toFixed(0)}\u00a0% (${(100 * low).toFixed(0)}\u00a0to\u00a0${(100 * high).toFixed(0)})`;

@@ -1,0 +1,185 @@
+"""The report as a web page: one file that loads nothing else, from templates with sentences written by hand.
+
+Each part has a template ``templates/parts/NAME.html``, in which ``{{ table("table3", "A caption") }}`` shows a table,
+``{{ figure("figure4", "A caption") }}`` a figure, ``{{ facts.worst }}`` a number, and ``tables`` and ``figures`` are
+the names of all that there are. A part without a template shows everything.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from nearveil.evaluation.stats import Mean, Share
+from nearveil.io.atomic import replacing
+from nearveil.report.style import LIGHT
+from nearveil.report.tables import cells_of, format_value, headings_of
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+_PAGE_PER_INCH = 96
+# With more columns of numbers than these, intervals are on a line of their own.
+_WIDE_COLUMNS = 6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Section:
+    """What a page shows of a part."""
+
+    name: str
+    title: str
+    tables: Mapping[str, DataFrame]
+    figures: Mapping[str, Figure]
+    facts: Mapping[str, Any]
+
+
+def write_page(path: Path, *, sections: Sequence[Section], verdicts: DataFrame | None, **about: Any) -> None:
+    """Write a page that opens in any browser without a network.
+
+    Parameters
+    ----------
+    path : Path
+        Replaced if it exists.
+    sections : sequence of Section
+        In this order.
+    verdicts : DataFrame, optional
+        Claims with a verdict each, before everything else.
+    **about
+        What the template says of how the page was made, and its ``title``.
+    """
+    script = verbatim("report.js")
+    text = filled(
+        "report.html",
+        style=verbatim("report.css"),
+        script=script,
+        script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        verdicts=None if verdicts is None else table_markup(verdicts),
+        sections=[(section, _body(section)) for section in sections],
+        **about,
+    )
+    with replacing(path, force=True) as partial:
+        partial.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _body(section: Section) -> Markup:
+    return filled(
+        (f"parts/{section.name}.html", "part.html"),
+        table=lambda name, caption="": table_markup(section.tables[name], caption),
+        figure=lambda name, caption="": figure_markup(
+            section.figures[name], caption or f"{section.title}: {name}", f"drawing-{name}"
+        ),
+        facts=section.facts,
+        tables=list(section.tables),
+        figures=list(section.figures),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """A cell of a table: its text and interval, the name of its column, and how many rows it spans."""
+
+    text: str
+    interval: str
+    column: str
+    kind: str
+    rows: int = 1
+
+
+def table_markup(frame: DataFrame, caption: str = "") -> Markup:
+    """Return a table for a page; labels that repeat down the first column are written once."""
+    headings = headings_of(frame)
+    columns: list[list[_Cell | None]] = []
+    kinds = []
+    for number, (_, name) in enumerate(headings):
+        values = frame.iloc[:, number].tolist()
+        kind = "text" if any(isinstance(value, str) for value in values) else "number"
+        cells = [_cell(text, name, kind) for text in cells_of(values)]
+        columns.append(_joined(cells) if number == 0 and kind == "text" else [*cells])
+        kinds.append(kind)
+    groups = [(group, len(list(members))) for group, members in groupby(group for group, _ in headings)]
+    return filled(
+        "table.html",
+        caption=caption,
+        headings=[(name, kind) for (_, name), kind in zip(headings, kinds, strict=True)],
+        groups=groups if any(group for group, _ in groups) else [],
+        rows=[[cell for cell in row if cell] for row in zip(*columns, strict=True)],
+        is_wide=kinds.count("number") > _WIDE_COLUMNS,
+    )
+
+
+def _cell(text: str, column: str, kind: str) -> _Cell:
+    """A number can be broken before its interval, not within; words stay as they are."""
+    number, _, interval = text.replace("± ", "±\N{NO-BREAK SPACE}").partition(" ")
+    return _Cell(text, "", column, kind) if kind == "text" else _Cell(number, interval, column, kind)
+
+
+def _joined(cells: Sequence[_Cell]) -> list[_Cell | None]:
+    """Let the first of equal cells span the others."""
+    runs = [list(run) for _, run in groupby(cells)]
+    return [cell for run in runs for cell in (replace(run[0], rows=len(run)), *[None] * (len(run) - 1))]
+
+
+def figure_markup(figure: Figure, caption: str, anchor: str = "") -> Markup:
+    """Return a figure as SVG whose colors follow the page's, light or dark."""
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    svg = stream.getvalue()
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    svg = re.sub(r'<g id="[^"]*">', "<g>", svg)
+    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2).replace("<svg", f'<svg id="{anchor}"', 1)
+    # The page's own letters.
+    svg = re.sub(r"font: ([\w. ]*?)([\d.]+px) [^;\"]*", r"font: \1\2 var(--letters)", svg)
+    surfaces = ("page", "panel", "grid", "land", "water", "shore")
+    names = {getattr(LIGHT, name): name for name in surfaces} | {color: name for name, color in LIGHT.palette.items()}
+    for color, name in names.items():
+        svg = re.sub(color, f"var(--{name})", svg, flags=re.IGNORECASE)
+    drawing = Markup(re.sub(r"\n\s*", "\n", svg))  # noqa: S704  # matplotlib has escaped it
+    return filled("figure.html", drawing=drawing, width=round(figure.get_figwidth() * _PAGE_PER_INCH), caption=caption)
+
+
+# Templates, in which every value is escaped unless it says that it is markup.
+
+
+def filled(name: str | Sequence[str], **values: Any) -> Markup:
+    """Return a template of the folder ``templates``, or the first of several that exists, with these values in it."""
+    names = [name] if isinstance(name, str) else list(name)
+    return Markup(_templates().select_template(names).render(values))  # noqa: S704  # it is escaped already
+
+
+def verbatim(name: str) -> Markup:
+    """Return a style or a script of the folder ``templates`` as it stands."""
+    folder = resources.files("nearveil.report").joinpath("templates")
+    return Markup(folder.joinpath(name).read_text(encoding="utf-8"))  # noqa: S704  # a file of this package
+
+
+@cache
+def _templates() -> Environment:
+    # Only needed where a page is written.
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
+
+    templates = Environment(
+        loader=PackageLoader("nearveil.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        # Numbers in sentences look as they do in tables.
+        finalize=lambda value: format_value(value) if isinstance(value, Mean | Share | float) else value,
+    )
+    templates.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    return templates
