@@ -10,8 +10,8 @@ import pytest
 from nearveil.errors import UsageError
 from nearveil.evaluation import plan as planning
 from nearveil.evaluation.contenders import contender, deployable
-from nearveil.evaluation.experiments import frontier
 from nearveil.evaluation.plan import Effort
+from nearveil.evaluation.studies import frontier
 from nearveil.evaluation.tradeoff import Sizes
 from nearveil.mechanisms.registry import mechanism_entry
 from nearveil.types import FloatArray
@@ -237,7 +237,7 @@ def test_plan_and_its_text(run: Run, own_file: Path, few_csv: Path, monkeypatch:
 
 
 def test_reproduce_on_own_people(run: Run, own_file: Path, few_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frontier, "_QUICK_FAMILIES", ("planar Laplace",))
+    monkeypatch.setattr(frontier, "_QUICK", ("planar-laplace",))
     out = few_csv.with_name("report")
     asked = ("reproduce", "frontier", "--input", few_csv, "--quick", "--runs", 1, "--cores", 1, "--out", out)
     done = run(*asked, "--mechanism", f"{own_file}:Rounded")
