@@ -78,6 +78,22 @@ def test_the_reference_attacks_the_same_users_with_the_same_result(name: str, me
     assert theirs["queries"] == pytest.approx(ours["queries"], abs=2.0)
 
 
+def test_an_attack_from_outside_has_rows_of_its_own() -> None:
+    """It takes one account, like the paper's, and is called by its name."""
+    scope = Scope(datasets=("town",), runs=1, instances=2, attacks=("nearveil.attacks.gi_lia:GILIA",))
+    theirs = [row for row in table1.PART.grid(scope) if row["source"] == "yours" and row["k"] == 10]
+    assert [row["accounts"] for row in theirs] == [1]
+    settings = {name: value for name, value in theirs[0].items() if name != "dataset"}
+    found = pd.DataFrame([theirs[0] | table1.measure(town(), **settings)])
+    assert table1.estimates(found).attack.tolist() == ["gi-lia, 1 account"]
+
+
+def test_lists_longer_than_the_population_are_refused() -> None:
+    there = town(60)
+    with pytest.raises(UsageError, match="a list of 70 users needs more than the 60"):
+        targets(there, there.region.to_metres(there.places), 70, 1, seed=1, run=0)
+
+
 @pytest.mark.evidence
 def test_tables_1_and_3_find_nearveil_and_the_reference_in_agreement() -> None:
     """95 % intervals of Acc, recall, ratio and Dist meet; with 0.7 or 1.3 times the reference's recall they do not."""
@@ -97,8 +113,8 @@ def test_tables_1_and_3_find_nearveil_and_the_reference_in_agreement() -> None:
 
 def test_agreement_is_lost_where_acc_differs() -> None:
     rows = [
-        {"source": source, "attack": "ZO-LIA", "dataset": "town", "k": 10, "accounts": 1, "run": run, "acc": acc,
-         "dist_m": 1.0, "cost_s": 1.0, "queries": 60.0, "instances": 50}
+        {"source": source, "attack": "ZO-LIA", "label": "ZO-LIA", "dataset": "town", "k": 10, "accounts": 1,
+         "run": run, "acc": acc, "dist_m": 1.0, "cost_s": 1.0, "queries": 60.0, "instances": 50}
         for source, acc in (("Nearveil", 0.9), ("reference", 0.5)) for run in range(3)
     ]  # fmt: skip
     assert table1.disagreements(pd.DataFrame(rows)) == 1

@@ -56,7 +56,7 @@ _ONE_FIT = "'nearveil protect' fits anew: the cells or intervals of this plan ar
 LEAST_USERS, MOST_K, MOST_MONTHS = 50, 100, 60
 _LEAST_INTERVALS = 8
 # Settings are tried between these, and hiding among at most a quarter of all users.
-_BOUNDS = {"noise_m": (1.0, 50_000.0), "hide_among": (2.0, 100_000.0), "epsilon": (0.1, 50.0)}
+_BOUNDS = {"noise_m": (10.0, 50_000.0), "hide_among": (2.0, 100_000.0), "epsilon": (0.1, 50.0)}
 _MOST_AMONG = 0.25
 # Noise and hiding among users are guarantees of one mechanism each.
 _HAVE_SETTING: dict[str, type[Mechanism]] = {"noise": PlanarLaplace, "hide-among": HideAmong}
@@ -111,8 +111,8 @@ class Goal:
         if self.kind in ("recall", "named", "named-sparsest") and not 0 < self.value < 1:
             raise UsageError(f"a share is more than 0 and less than 1, such as {self.kind.replace('-', '_')}=0.1")
         if self.is_setting:
-            check = check_noise_m if self.kind == "noise" else check_hide_among
-            check(self.value)  # type: ignore[operator]
+            check: Callable[[Any], object] = check_noise_m if self.kind == "noise" else check_hide_among
+            check(self.value)
 
     def __str__(self) -> str:
         then = "the fewest users found within 100 m" if self.kind == "recall" else "the least cost"
@@ -471,8 +471,9 @@ def _rows_of(
     final = partial(measured, runs=range(1, effort.runs + 1), sizes=last)
     if goal.is_setting:
         return [final(goal.value)], []
+    values = [value for value in made.values[::2] if least <= value <= most]
     if not searches:
-        return [final(value) for value in made.values[::2] if least <= value <= most], []
+        return [final(value) for value in values], []
     sweep: dict[float, Row] = {}
     # Recall is kept below a strength, and everything else is met above one.
     side = -1.0 if goal.kind == "recall" else 1.0
@@ -483,7 +484,7 @@ def _rows_of(
             sweep[value] = measured(value, [0], search)
         return goal.excess(sweep[value]) - side * _MARGIN
 
-    grid = sorted(sign * math.log(value) for value in made.values if least <= value <= most)
+    grid = sorted(sign * math.log(value) for value in values)
     strength = _root(excess, grid, sorted((sign * math.log(least), sign * math.log(most))))
     row = final(value_at(strength))
     for _ in range(_STEPS):

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-_PANELS = {
-    "found": "users found within 100 m (share)",
-    "named_sparsest": "users named in the sparsest tenth (share)",
-}
+_PANELS = {"found": "users found within 100 m (share)", "named_sparsest": "users named in the sparsest tenth (share)"}
 
 
 def frontier_figures(runs: pd.DataFrame) -> dict[str, Figure]:
@@ -33,7 +30,7 @@ def frontier_figures(runs: pd.DataFrame) -> dict[str, Figure]:
 
 
 def _figure(found: list[Curve]) -> Figure:
-    figure, all_axes = panels(len(_PANELS), columns=2, height=4.2)
+    figure, all_axes = panels(2, columns=2, height=4.2)
     for axes, (name, label) in zip(all_axes, _PANELS.items(), strict=True):
         _draw(axes, found, name, "extra_m")
         axes.set(xlabel=label, ylabel="meters that users listed are farther away", yscale="log")
@@ -65,9 +62,8 @@ def _ticks(axis: Axis, form: str) -> None:
 
 def _draw(axes: Axes, found: list[Curve], x: str, y: str) -> None:
     for one in found:
-        plot_estimates(
-            axes, [point[x] for point in one.points], [point[y] for point in one.points], label=one.contender.label
-        )
+        across, up = ([point[name] for point in one.points] for name in (x, y))
+        plot_estimates(axes, across, up, label=one.contender.label)
 
 
 FIGURES: dict[str, Callable[[pd.DataFrame], dict[str, Figure]]] = {"frontier": frontier_figures}

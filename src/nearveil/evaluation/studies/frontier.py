@@ -109,7 +109,7 @@ def _estimate(drawn: FloatArray) -> Mean | None:
 
 _NAMES = {
     "found": "found within 100 m", "named_sparsest": "named, sparsest tenth", "extra_m": "extra meters",
-    "recall": "recall@10", "error_m": "attacker's error (m)", "named": "named",
+    "listed_m": "users listed (m)", "recall": "recall@10", "error_m": "attacker's error (m)", "named": "named",
 }  # fmt: skip
 _LEVELS = [(name, level) for name in ("found", "named_sparsest") for level in (0.5, 0.3, 0.2, 0.1)]
 _COMPARED_M = (300.0, 800.0)

@@ -65,24 +65,20 @@ def measure(
         if attack == PRINTED:
             choices = {"step": "printed", "unit": paper_region(dataset.region).metres_per_unit}
         name = attack.partition(",")[0]
-        return attack_with_reference(name, dataset, served_m, chosen, k=k, seed=seed, run=run, **choices)
+        found = attack_with_reference(name, dataset, served_m, chosen, k=k, seed=seed, run=run, **choices)
+        return {"label": attack} | found
+    name = PAPER_ATTACKS.get(attack, attack)
     # The paper's attackers know that lists are exact.
-    return attack_users(
-        PAPER_ATTACKS.get(attack, attack), dataset, served_m, chosen, k=k, accounts=accounts, seed=seed_of(seed, run),
-        tells_exact=True,
-    )  # fmt: skip
-
-
-def _label(source: str, attack: str, accounts: float) -> str:
-    if attack.startswith(tuple(PAPER_ATTACKS)):
-        return attack
-    return f"{attack}, {accounts:.0f} account{'s' if accounts > 1 else ''}"
+    found = attack_users(
+        name, dataset, served_m, chosen, k=k, accounts=accounts, seed=seed_of(seed, run), tells_exact=True
+    )
+    label = f"{attack_class(name).name}, {accounts} account{'s' if accounts > 1 else ''}"
+    return {"label": attack if attack in PAPER_ATTACKS else label} | found
 
 
 def estimates(runs: pd.DataFrame) -> pd.DataFrame:
     """Return Dist, Acc, Cost and queries with intervals by source, attack, data set and k."""
-    runs = runs.assign(attack=[_label(*row) for row in zip(runs.source, runs.attack, runs.accounts, strict=True)])
-    return estimated(runs, _BY, list(_COLUMNS), runs["source"] == paper_numbers.AUTHORS)
+    return estimated(runs.assign(attack=runs["label"]), _BY, list(_COLUMNS), runs["source"] == paper_numbers.AUTHORS)
 
 
 def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
