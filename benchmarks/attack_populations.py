@@ -21,13 +21,13 @@ import numpy as np
 from nearveil.attacks.base import AttackResult, Outcome
 from nearveil.attacks.policies import PRESETS, AnswerPolicy
 from nearveil.audit.bounds import clopper_pearson_high, clopper_pearson_low
-from nearveil.evaluation.attack_trials import (
+from nearveil.evaluation.attack_experiment import (
     AttackSetup,
     Instance,
-    ServiceSetup,
-    Trial,
+    Service,
+    Task,
     draw_instances,
-    run_trials,
+    run_attacks,
     set_up_attacks,
 )
 from nearveil.io.synthetic import synthetic_city
@@ -77,7 +77,7 @@ POLICIES = (
 POLICY_PEOPLE = 3000
 POLICY_CITIES = (53, 59)
 
-Row = tuple[str, list[Trial]]
+Row = tuple[str, list[Task]]
 """What is attacked, and the attacks that a row counts together."""
 
 
@@ -89,19 +89,20 @@ class Draw:
     cities: tuple[int, ...] = POLICY_CITIES
     seed: int = 2
 
-    def instances(self, setup: ServiceSetup, k: int, count: int) -> tuple[Instance, ...]:
+    def instances(self, service: Service, k: int, count: int) -> tuple[Instance, ...]:
         """Draw some targets and where the attacks on them start."""
         rng = np.random.default_rng(self.seed)
-        return tuple(draw_instances(setup.open(), setup.served_m, k=k, count=count, rng=rng))
+        return tuple(draw_instances(service.open(), service.served_m, k=k, count=count, rng=rng))
 
 
 def rows_by_population(only: str, attacks: list[AttackSetup], region: Region, draw: Draw) -> Iterator[Row]:
     """Plain lists of people who live otherwise."""
     for name, people in POPULATIONS.items():
         if only in name:
-            setup = ServiceSetup(region, people(region), None, 1)
-            drawn = draw.instances(setup, K, draw.targets)
-            yield from ((name, [Trial(setup, attack, K, drawn)]) for attack in attacks)
+            service = Service(region=region, places=region.from_metres(people(region)))
+            drawn = draw.instances(service, K, draw.targets)
+            for attack in attacks:
+                yield name, [(service, attack, K, drawn)]
 
 
 def rows_by_policy(only: str, attacks: list[AttackSetup], region: Region, draw: Draw) -> Iterator[Row]:
@@ -118,21 +119,18 @@ def rows_by_policy(only: str, attacks: list[AttackSetup], region: Region, draw: 
     for name, (policy, k) in shapes.items():
         if only not in name:
             continue
-        setups = [
-            ServiceSetup(region, policy.snapped(people, region.half_extent_m), None, 1, policy=policy)
-            for people in cities
-        ]
-        drawn = [draw.instances(setup, k, draw.targets // len(setups)) for setup in setups]
+        services = [Service(region=region, places=region.from_metres(people), policy=policy) for people in cities]
+        drawn = [draw.instances(service, k, draw.targets // len(services)) for service in services]
         for attack in attacks:
-            yield name, [Trial(setup, attack, k, some) for setup, some in zip(setups, drawn, strict=True)]
+            yield name, [(service, attack, k, some) for service, some in zip(services, drawn, strict=True)]
 
 
-def cells_of(name: str, attacked: list[tuple[Trial, list[AttackResult]]]) -> list[str]:
+def cells_of(name: str, attacked: list[tuple[Task, list[AttackResult]]]) -> list[str]:
     """One row of the table."""
     results, errors_m = [], []
-    for trial, found in attacked:
-        for instance, result in zip(trial.instances, found, strict=True):
-            place = trial.setup.served_m[instance.target]
+    for (service, _, _, instances), found in attacked:
+        for instance, result in zip(instances, found, strict=True):
+            place = service.served_m[instance.target]
             results.append(result)
             errors_m.append(math.inf if result.estimate is None else math.dist(result.estimate, place))
     count, near = len(results), [error_m <= TAU_M for error_m in errors_m]
@@ -140,7 +138,7 @@ def cells_of(name: str, attacked: list[tuple[Trial, list[AttackResult]]]) -> lis
     said = [is_near for is_near, result in zip(near, results, strict=True) if result.outcome is Outcome.FOUND]
     certified = [is_near for is_near, result in zip(near, results, strict=True) if result.certified]
     held = [error_m <= result.radius_m for error_m, result in zip(errors_m, results, strict=True) if result.radius_m]
-    setup = attacked[0][0].attack_setup
+    setup = attacked[0][0][1]
     accounts = {0: "", 1: ", 1 account"}.get(setup.colluders, f", {setup.colluders} accounts")
     return [
         name,
@@ -176,8 +174,8 @@ def main() -> None:
     attacks = set_up_attacks(options.attack or usual, region, colluders=[1, 4], tau_m=TAU_M)
     listing = rows_by_policy if options.policies else rows_by_population
     rows = list(listing(options.only, attacks, region, Draw(options.targets, tuple(options.cities), options.seed)))
-    results = iter(run_trials([trial for _, trials in rows for trial in trials], cores=options.cores))
-    cells = [cells_of(name, [(trial, next(results)) for trial in trials]) for name, trials in rows]
+    results = iter(run_attacks([task for _, tasks in rows for task in tasks], cores=options.cores))
+    cells = [cells_of(name, [(task, next(results)) for task in tasks]) for name, tasks in rows]
     print(text_table(HEADERS, cells))
 
 

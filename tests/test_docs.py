@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearveil.evaluation.experiments.registry import EXPERIMENTS
-from nearveil.report.reproduce import REPORT_LEAD
+from nearveil.evaluation import paper
+from nearveil.evaluation.studies import BEYOND, PAPER
 from nearveil.types import FloatArray
 
 ROOT = Path(__file__).parents[1]
@@ -56,8 +56,9 @@ def test_readme_and_report_name_the_paper_as_the_citation_does() -> None:
     authors = re.findall(r"family-names: (.+)\n\s+given-names: (.+)", citation)
     named = [f"{given} {family}" for family, given in authors]
     assert len(named) == 5
-    for text in ((ROOT / "README.md").read_text(encoding="utf-8"), REPORT_LEAD):
-        words = " ".join(text.split())
+    page = ROOT / "src" / "nearveil" / "report" / "templates" / "report.html"
+    for text in (one.read_text(encoding="utf-8") for one in (ROOT / "README.md", page)):
+        words = " ".join(re.sub("</?cite>", "", text).split())
         assert f"{', '.join(named[:-1])} and {named[-1]}" in words
         assert title[0] in words
         assert re.search(rf"Attacks\S* \({year[1]}", words)
@@ -69,8 +70,10 @@ def test_the_paper_map_names_modules_and_verbs_that_exist() -> None:
     assert len(modules) > 30
     for module in modules:
         assert (ROOT / "src" / "nearveil" / module).exists(), module
+    for name in re.findall(r"`paper\.(\w+)", text):
+        assert hasattr(paper, name), name
     named = set(re.findall(r"`nearveil reproduce (\w+)`", text))
-    assert named <= set(EXPERIMENTS)
+    assert named <= {*PAPER, *BEYOND, "paper", "beyond"}
     for kind, last in (("Theorem", 8), ("Lemma", 5), ("Definition", 4), ("Algorithm", 4), ("Table", 3), ("Figure", 9)):
         said = re.findall(rf"\b{kind}s? (\d)(?: (?:to|and) (\d))?", text)
         numbers = {n for first, end in said for n in range(int(first), int(end or first) + 1)}

@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.measuring.people import in_disc
 from benchmarks.measuring.results import Beside, Effort, Result
 from benchmarks.measuring.timing import Contender, in_turns
-from nearveil.evaluation.experiments.figure8 import noise_and_resample
+from benchmarks.peers.noise_and_resample import noise_and_resample
 from nearveil.mechanisms._disc_law import LAPLACE
 from nearveil.mechanisms._disc_sampler import sample_disc
 from nearveil.randomness import NumberedRows, new_stream_key

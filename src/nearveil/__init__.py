@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     )
     from nearveil.evaluation.attack_experiment import AttackProtocol
     from nearveil.evaluation.campaign import CampaignOutcome, attack_campaign
-    from nearveil.evaluation.planning.goal import Goal
-    from nearveil.evaluation.planning.plan import Plan, plan
+    from nearveil.evaluation.plan import Goal, Plan, plan
     from nearveil.io.density import Density, read_density
     from nearveil.io.people import ReadOptions
     from nearveil.mechanisms.axis_laplace import AxisLaplace
@@ -139,7 +138,7 @@ _HOMES = {
     "Density": "nearveil.io.density",
     "FittedCells": "nearveil.release.fitting",
     "FittedIntervals": "nearveil.release.fitting",
-    "Goal": "nearveil.evaluation.planning.goal",
+    "Goal": "nearveil.evaluation.plan",
     "Guarantee": "nearveil.privacy.guarantee",
     "HideAmong": "nearveil.mechanisms.hide_among",
     "Intervals": "nearveil.mechanisms.intervals",
@@ -149,7 +148,7 @@ _HOMES = {
     "NearveilError": "nearveil.errors",
     "Notion": "nearveil.privacy.guarantee",
     "OutputError": "nearveil.errors",
-    "Plan": "nearveil.evaluation.planning.plan",
+    "Plan": "nearveil.evaluation.plan",
     "PlanarLaplace": "nearveil.mechanisms.planar_laplace",
     "PopulationAttack": "nearveil.evaluation.attack",
     "ProtectResult": "nearveil.release.protect",
@@ -183,7 +182,7 @@ _HOMES = {
     "load_cells": "nearveil.mechanisms.cells",
     "named_region": "nearveil.region",
     "parse_region": "nearveil.region",
-    "plan": "nearveil.evaluation.planning.plan",
+    "plan": "nearveil.evaluation.plan",
     "protect_file": "nearveil.release.protect",
     "protect_frame": "nearveil.release.protect",
     "protection_map": "nearveil.report.interactive_map",

@@ -76,7 +76,7 @@ EXTRA_OF = {
     "psycopg": "serve",
     "redis": "serve",
     "pyspark": "spark",
-    "pandas": "spark",
+    "pandas": "report",
     "geopandas": "geo",
     "shapely": "geo",
     "rasterio": "geo",

@@ -13,7 +13,7 @@ from nearveil.attacks.base import Outcome, step_from
 from nearveil.attacks.oracle import Spot, spot_of
 from nearveil.attacks.policies import AnswerPolicy
 from nearveil.attacks.simulator import SimulatedService
-from nearveil.evaluation.attack_trials import draw_instances
+from nearveil.evaluation.attack_experiment import draw_instances
 from nearveil.nearby.index import Person
 from nearveil.region import Region
 from nearveil.types import FloatArray

@@ -13,7 +13,7 @@ from nearveil.attacks.oracle import CountedOracle, Oracle, OracleError, Spot
 from nearveil.attacks.policies import as_policy
 from nearveil.attacks.registry import ATTACKS
 from nearveil.attacks.simulator import SimulatedService
-from nearveil.evaluation.attack_trials import draw_instances, set_up_attacks
+from nearveil.evaluation.attack_experiment import draw_instances, set_up_attacks
 from nearveil.io.synthetic import synthetic_city
 from nearveil.nearby.index import Person
 from nearveil.region import Region

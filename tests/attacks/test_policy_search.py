@@ -12,7 +12,7 @@ from nearveil.attacks.base import AttackResult, Outcome
 from nearveil.attacks.oracle import CountedOracle, Spot
 from nearveil.attacks.policies import AnswerPolicy
 from nearveil.attacks.simulator import SimulatedService
-from nearveil.evaluation.attack_trials import draw_instances
+from nearveil.evaluation.attack_experiment import draw_instances
 from nearveil.nearby.index import Person
 from nearveil.region import Region
 from nearveil.types import FloatArray

@@ -77,7 +77,9 @@ def test_growth_has_a_line_to_compare_with_and_no_words_are_cut_off(
     together, _ = figure.axes
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "time in proportion" in legend
-    (straight,) = (np.array(line.get_xydata()) for line in together.get_lines() if line.get_linestyle() == ":")
+    (straight,) = (
+        np.array(line.get_xydata()) for line in together.get_lines() if line.get_label() == "time in proportion"
+    )
     assert (straight[1] / straight[0]).tolist() == pytest.approx([10_000, 10_000])
     for text in (*figure.texts, *figure.legends[0].get_texts()):
         box = text.get_window_extent()

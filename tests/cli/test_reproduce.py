@@ -1,6 +1,5 @@
-"""``nearveil reproduce`` as a person runs it, stops it, and runs it again."""
+"""``nearveil reproduce`` as a user runs it, stops it, and runs it again."""
 
-import json
 import os
 import signal
 import subprocess
@@ -11,12 +10,12 @@ import numpy as np
 import psutil
 import pytest
 
-from nearveil.evaluation.runner import open_journal
+from nearveil.io.synthetic import synthetic_city
+from nearveil.region import named_region
 from tests.cli.conftest import Run
-from tests.evaluation.made_up_results import tiny_town
 
-TOWN = tiny_town("brightkite", people=1000)
-SMALL = ("--dataset", "brightkite", "--quick", "--runs", 1, "--instances", 2, "--cores", 1)
+CITY = synthetic_city(1000, named_region("san-francisco"), rng=1)
+SMALL = ("--dataset", "brightkite", "--quick", "--runs", 2, "--cores", 1)
 
 
 @pytest.fixture
@@ -24,21 +23,19 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that has a tiny population under a name of the paper's."""
     folder = tmp_path / "data"
     folder.mkdir()
-    np.savetxt(
-        folder / "brightkite.csv", TOWN.places, delimiter=",", header="latitude,longitude", comments="", fmt="%.7f"
-    )  # fmt: skip
+    np.savetxt(folder / "brightkite.csv", CITY, delimiter=",", header="latitude,longitude", comments="", fmt="%.7f")
     for name in ("NEARVEIL_DATA_DIR", "NEARVEIL_CACHE_DIR"):
         monkeypatch.setenv(name, str(tmp_path / "nothing"))
     return folder
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-def lines(out: Path) -> list[bytes]:
-    path = out / "cells.jsonl"
-    return path.read_bytes().splitlines(keepends=True) if path.exists() else []
+def finished(out: Path) -> dict[Path, int]:
+    """The results that are kept, and when each was written."""
+    return {path: path.stat().st_mtime_ns for path in (out / ".measured").rglob("output.pkl")}
 
 
 def test_one_figure_from_one_command(run: Run, data: Path, tmp_path: Path) -> None:
@@ -46,19 +43,22 @@ def test_one_figure_from_one_command(run: Run, data: Path, tmp_path: Path) -> No
     for out, seed in ((first, 1), (again, 1), (other, 2)):
         outcome = run("reproduce", "figure9", *SMALL, "--data-dir", data, "--out", out, "--seed", seed)
         assert outcome.code == 0, outcome.err
-        assert set(files(out)) == {"cells.jsonl", "figure9.csv", "figure9.md", "figure9.png"}
-    assert files(first) == files(again)
-    assert files(first)["figure9.csv"] != files(other)["figure9.csv"]
-    assert files(first)["figure9.csv"].startswith(b"dataset,gamma,")
-    assert files(first)["figure9.png"].startswith(b"\x89PNG")
-    assert "# Figure 9" in (first / "figure9.md").read_text(encoding="utf-8")
-    assert "gamma" in outcome.out
-    assert f"Written to {other}: figure9.csv, figure9.md, figure9.png" in outcome.out
+    written = files(first)
+    assert written.keys() >= {"report.html", "figure9.csv", "figure9.md", "figure9.png"}
+    assert written == files(again)
+    assert written["figure9.csv"] != files(other)["figure9.csv"]
+    assert written["figure9.csv"].startswith(b"dataset,gamma,")
+    assert written["figure9.png"].startswith(b"\x89PNG")
+    assert "# Figure 9" in written["figure9.md"].decode()
+    assert "<h2" in written["report.html"].decode()
+    for words in ("gamma", "brightkite", " ± ", f"Written: {other / 'report.html'}"):
+        assert words in outcome.out
+    assert max(map(len, outcome.out.splitlines()[:-1])) <= 100
 
 
+@pytest.mark.evidence
 def test_killed_in_the_middle_and_run_again(run: Run, data: Path, tmp_path: Path) -> None:
-    arguments = ["reproduce", "table3", "--dataset", "brightkite", "--data-dir", str(data), "--quick", "--runs", "2",
-                 "--instances", "3"]  # fmt: skip
+    arguments = ["reproduce", "figure9", "--dataset", "brightkite", "--data-dir", str(data), "--runs", "4"]
     out, whole = tmp_path / "out", tmp_path / "whole"
     code = "from nearveil.cli.main import main; main()"
     process = subprocess.Popen(
@@ -66,32 +66,28 @@ def test_killed_in_the_middle_and_run_again(run: Run, data: Path, tmp_path: Path
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    while len(lines(out)) < 5:
+    while len(finished(out)) < 4:
         try:
-            process.wait(timeout=0.005)
+            process.wait(timeout=0.01)
         except subprocess.TimeoutExpired:
             continue
         raise AssertionError("it ended before it could be killed")
     workers = psutil.Process(process.pid).children(recursive=True)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    # Whoever is killed takes the workers along.
-    _, alive = psutil.wait_procs(workers, timeout=30)
-    assert not alive
-    finished = [line for line in lines(out) if line.endswith(b"\n")]
-    assert 5 <= len(finished) < 60
-    with (out / "cells.jsonl").open("wb") as file:
-        file.write(b"".join(finished) + finished[0][:50])
+    # They would wait some minutes for more work.
+    for worker in workers:
+        worker.kill()
+    psutil.wait_procs(workers, timeout=30)
+    before = finished(out)
+    assert not (out / "report.html").exists()
 
     assert run(*arguments, "--out", out, "--cores", 1).code == 0
-    assert lines(out)[: len(finished)] == finished
-    assert len(lines(out)) == 60
-    keys = [json.loads(line.partition(b" ")[2])["key"] for line in lines(out)]
-    assert len(set(keys)) == 60
+    after = finished(out)
+    assert len(after) > len(before) >= 4
+    assert {path: after[path] for path in before} == before
     assert run(*arguments, "--out", whole, "--cores", 1).code == 0
-    assert {name: content for name, content in files(out).items() if name != "cells.jsonl"} == {
-        name: content for name, content in files(whole).items() if name != "cells.jsonl"
-    }
+    assert files(out) == files(whole)
 
 
 @pytest.mark.parametrize(
@@ -121,18 +117,19 @@ def test_wrong_input(
 
 
 def test_a_folder_that_cannot_be_used(run: Run, data: Path, tmp_path: Path) -> None:
-    def reproduce(out: Path) -> tuple[int, str]:
-        outcome = run("reproduce", "figure9", *SMALL, "--data-dir", data, "--out", out)
-        assert len(outcome.err.splitlines()) == 1
-        return outcome.code, outcome.err
-
     (tmp_path / "file").touch()
-    code, words = reproduce(tmp_path / "file")
-    assert (code, "cannot be created" in words) == (4, True)
-    (tmp_path / "taken" / "cells.jsonl").mkdir(parents=True)
-    code, words = reproduce(tmp_path / "taken")
-    assert (code, "cannot be written" in words) == (4, True)
-    (tmp_path / "busy").mkdir()
-    with open_journal(tmp_path / "busy" / "cells.jsonl"):
-        code, words = reproduce(tmp_path / "busy")
-    assert (code, "another run is writing" in words) == (2, True)
+    outcome = run("reproduce", "figure9", *SMALL, "--data-dir", data, "--out", tmp_path / "file")
+    assert (outcome.code, len(outcome.err.splitlines())) == (4, 1)
+    assert "cannot be created" in outcome.err
+
+
+def test_options_of_other_inputs_are_refused(run: Run, data: Path, tmp_path: Path) -> None:
+    del data
+    for given, words in (
+        (("--region", "berlin"), "--region is for --input FILE"),
+        (("--theirs", tmp_path / "nothing.csv"), "nothing.csv"),
+        (("--mechanism", "srr"), "goes on the frontier"),
+    ):
+        outcome = run("reproduce", "table2", *given, "--out", tmp_path / "out")
+        assert (outcome.code in (2, 3), len(outcome.err.splitlines()), outcome.out) == (True, 1, "")
+        assert words in outcome.err

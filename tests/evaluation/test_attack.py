@@ -1,4 +1,4 @@
-"""Attacks as one call from Python: one person of a service, or a population in numbers."""
+"""Attacks as one call from Python: one user of a service, or a population in numbers."""
 
 import math
 from collections.abc import Hashable
@@ -27,7 +27,7 @@ def _ground_m(region: Region, first: tuple[float, float], second: FloatArray) ->
 
 
 @pytest.mark.parametrize(("method", "accounts"), [("adaptive", 4), ("gi-lia", 1), ("unfolding", 1)])
-def test_a_person_is_found(points: FloatArray, san_francisco: Region, method: str, accounts: int) -> None:
+def test_a_user_is_found(points: FloatArray, san_francisco: Region, method: str, accounts: int) -> None:
     outcome = nv.attack(nv.simulate(points, region=san_francisco), target=17, method=method, accounts=accounts)
     assert outcome.found
     assert outcome.estimate is not None
@@ -36,7 +36,7 @@ def test_a_person_is_found(points: FloatArray, san_francisco: Region, method: st
     assert outcome.questions == len(outcome.result.trace.steps) > 3
 
 
-def test_protected_people_are_not_found_and_their_published_place_is(points: FloatArray) -> None:
+def test_protected_users_are_not_found_and_their_published_location_is(points: FloatArray) -> None:
     service = nv.simulate(points, mechanism=nv.PlanarLaplace(noise_m=3000), seed=4)
     outcome = nv.attack(service, target=17)
     assert not outcome.found
@@ -44,12 +44,15 @@ def test_protected_people_are_not_found_and_their_published_place_is(points: Flo
     assert _ground_m(outcome.region, outcome.estimate, service.published[17]) < 100
 
 
-def test_people_by_their_ids(points: FloatArray) -> None:
+def test_users_by_their_ids(points: FloatArray) -> None:
     service = nv.simulate(points, ids=[f"person-{number}" for number in range(len(points))])
     by_row = nv.attack(nv.simulate(points), target=9)
     assert nv.attack(service, target="person-9").estimate == by_row.estimate
     with pytest.raises(UsageError, match="no such person"):
         nv.attack(service, target=9)
+    # Nothing true is in a repr, which ends up in logs.
+    assert str(points[9, 0])[:7] not in repr(service) + repr(by_row)
+    assert "truth" not in repr(by_row)
 
 
 def test_an_attack_that_is_set_up_already(points: FloatArray, san_francisco: Region) -> None:
@@ -84,37 +87,25 @@ def test_pictures(points: FloatArray, tmp_path: Path) -> None:
     outcome.plot(tmp_path / "attack.png")
     outcome.to_html(tmp_path / "attack.html")
     assert (tmp_path / "attack.png").read_bytes().startswith(b"\x89PNG")
-    assert "<html" in (tmp_path / "attack.html").read_text(encoding="utf-8")
+    assert "shows true places, keep it private" in (tmp_path / "attack.html").read_text(encoding="utf-8")
+    assert (tmp_path / "attack.html").stat().st_mode & 0o777 == 0o600
     with pytest.raises(OutputError, match="exists already"):
         outcome.plot(tmp_path / "attack.png")
-    for wrong, draw in (("a.jpg", outcome.plot), ("a.png", outcome.to_html), ("a.png", outcome.animate)):
-        with pytest.raises(UsageError, match="end"):
+    for wrong, draw in (("a.jpg", outcome.plot), ("a.png", outcome.to_html), ("a.mp4", outcome.animate)):
+        with pytest.raises(UsageError, match="end it in"):
             draw(tmp_path / wrong)
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_no_true_place_is_in_a_repr(points: FloatArray) -> None:
-    service = nv.simulate(points)
-    shown = repr(service) + repr(nv.attack(service, target=17))
-    assert str(points[17, 0])[:7] not in shown
-    assert "truth" not in shown
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
+def test_services_and_attacks_that_cannot_be(points: FloatArray, san_francisco: Region) -> None:
+    for refused, says in (
         ({"k": 0}, "k must lie between 1 and the number of people, 400"),
         ({"k": 401}, "k must lie between"),
         ({"ids": ["a"]}, "1 ids for 400 people"),
         ({"mechanism": nv.Square(region="paris"), "region": "san-francisco"}, "another region"),
-    ],
-)
-def test_services_that_cannot_be(points: FloatArray, options: dict[str, object], says: str) -> None:
-    with pytest.raises(UsageError, match=says):
-        nv.simulate(points, **options)  # type: ignore[arg-type]
-
-
-def test_attacks_that_cannot_be(points: FloatArray, san_francisco: Region) -> None:
+    ):
+        with pytest.raises(UsageError, match=says):
+            nv.simulate(points, **refused)  # type: ignore[arg-type]
     service = nv.simulate(points)
     for options, says in (
         ({"target": 400}, "0 to 399"),
@@ -133,7 +124,6 @@ def test_attacks_that_cannot_be(points: FloatArray, san_francisco: Region) -> No
 
 
 def test_a_population_and_its_example(points: FloatArray) -> None:
-    few = nv.AttackProtocol(runs=1, instances=1)
     steps: list[str] = []
 
     def bar(title: str, total: int | None) -> AbstractContextManager[Progress]:
@@ -141,30 +131,18 @@ def test_a_population_and_its_example(points: FloatArray) -> None:
         return no_bar(title, total)
 
     found = nv.attack_population(
-        points,
-        name="a town",
-        attacks=["gi-lia", "adaptive"],
-        ks=(5, 10),
-        accounts=(1, 2),
-        mechanism=nv.PlanarLaplace(noise_m=2000),
-        protocol=few,
-        cores=1,
-        progress=bar,
-    )
+        points, name="a town", attacks=["gi-lia", "adaptive"], ks=(5, 10), accounts=(1, 2), joint=True, cores=1,
+        mechanism=nv.PlanarLaplace(noise_m=2000), protocol=nv.AttackProtocol(runs=1, instances=1), progress=bar,
+    )  # fmt: skip
     assert [(row.k, row.attack, row.colluders) for row in found.rows] == [
         (k, *one) for k in (5, 10) for one in (("gi-lia", 1), ("adaptive", 1), ("adaptive", 2))
     ]
     assert found.best is not None
     assert found.best.acc < 0.5
-    assert steps == ["protecting a town", "attacking a town", "the best attacker on a town"]
+    assert found.joint is not None
+    assert found.joint.named.value > 1 / len(points)
+    assert steps == [f"{what} a town" for what in
+                     ("protecting", "attacking", "the best attacker on", "matching everybody of")]  # fmt: skip
     example = found.example()
-    assert example.result.attack == "adaptive"
-    assert example.title == "adaptive on a town, protected"
+    assert (example.result.attack, example.title) == ("adaptive", "adaptive on a town, protected")
     assert example.published is not None
-
-
-def test_pages_of_an_attack_say_that_they_are_private(tmp_path: Path) -> None:
-    people = np.random.default_rng(1).normal([37.75, -122.44], 0.02, (300, 2))
-    nv.attack(nv.simulate(people), target=17).to_html(tmp_path / "attack.html")
-    assert "shows true places, keep it private" in (tmp_path / "attack.html").read_text(encoding="utf-8")
-    assert (tmp_path / "attack.html").stat().st_mode & 0o777 == 0o600

@@ -1,6 +1,8 @@
-"""Experiments: the same for any number of cores, the same targets for every attack, and protection that shows."""
+"""Attacks on a population: the same for any number of cores, fair targets, and protection that shows."""
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,8 +10,15 @@ import pytest
 from nearveil import PlanarLaplace
 from nearveil.attacks.registry import ATTACKS
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol
-from nearveil.evaluation.attack_trials import Trial, set_up_attacks
+from nearveil.evaluation import attack_experiment
+from nearveil.evaluation.attack_experiment import (
+    AttackExperiment,
+    AttackProtocol,
+    draw_instances,
+    instances_of_person,
+    run_attacks,
+    set_up_attacks,
+)
 from nearveil.evaluation.best_attacker import _groups, measure_best_attacker
 from nearveil.io.datasets import Dataset
 from nearveil.region import Region
@@ -24,17 +33,13 @@ def town(san_francisco: Region, city: FloatArray) -> Dataset:
 @pytest.mark.evidence
 def test_rows_do_not_depend_on_the_number_of_cores(town: Dataset, san_francisco: Region) -> None:
     protocol = AttackProtocol(runs=1, instances=1, seed=5, published_colluders=True)
-    mechanism = PlanarLaplace(noise_m=300, region=san_francisco)
-    experiment = AttackExperiment(town, protocol, mechanism)
-    attack_setups = set_up_attacks(["gi-lia", "adaptive"], san_francisco, colluders=[1], tau_m=100.0)
-    alone, together = (experiment.run(attack_setups, [5, 10], cores=cores) for cores in (1, 2))
+    experiment = AttackExperiment(town, protocol, PlanarLaplace(noise_m=300, region=san_francisco))
+    setups = set_up_attacks(["gi-lia", "adaptive"], san_francisco, colluders=[1], tau_m=100.0)
+    alone, together = (experiment.run(setups, [5, 10], cores=cores) for cores in (1, 2))
+    assert [(row.attack, row.k) for row in alone] == [("gi-lia", 5), ("adaptive", 5), ("gi-lia", 10), ("adaptive", 10)]
     for one, other in zip(alone, together, strict=True):
-        assert (one.attack, one.k, one.colluders) == (other.attack, other.k, other.colluders)
-        assert one.score.dist_m == other.score.dist_m
-        assert one.score.queries == other.score.queries
-    assert [(row.attack, row.k) for row in alone] == [
-        ("gi-lia", 5), ("adaptive", 5), ("gi-lia", 10), ("adaptive", 10),
-    ]  # fmt: skip
+        assert (one.attack, one.k) == (other.attack, other.k)
+        assert (one.score.dist_m, one.score.queries) == (other.score.dist_m, other.score.queries)
 
 
 def test_targets_are_the_kth_in_the_list_at_the_start(town: Dataset) -> None:
@@ -45,6 +50,29 @@ def test_targets_are_the_kth_in_the_list_at_the_start(town: Dataset) -> None:
         assert distances[0] <= 100.0
 
 
+class ListsAfter:
+    """A service that lists user 3, and only from the given query on."""
+
+    def __init__(self, silent: int) -> None:
+        self.silent = silent
+
+    def oracle(self, **_: Any) -> Any:
+        def nearby(_start: object) -> list[int]:
+            self.silent -= 1
+            return [] if self.silent >= 0 else [3]
+
+        return SimpleNamespace(nearby=nearby)
+
+
+def test_the_last_start_that_is_tried_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attack_experiment, "_MOST_STARTS", 4)
+    options: Any = {"k": 1, "count": 1, "rng": np.random.default_rng(1)}
+    (found,) = draw_instances(ListsAfter(4), np.zeros((5, 2)), **options)  # type: ignore[arg-type]
+    assert found.target == 3
+    with pytest.raises(UsageError, match="lists nobody"):
+        draw_instances(ListsAfter(5), np.zeros((5, 2)), **options)  # type: ignore[arg-type]
+
+
 def test_a_person_is_attacked_from_places_where_they_are_listed(town: Dataset) -> None:
     experiment = AttackExperiment(town, AttackProtocol(runs=1, instances=5), None)
     for one in experiment.instances(0, 7, person=42):
@@ -53,22 +81,31 @@ def test_a_person_is_attacked_from_places_where_they_are_listed(town: Dataset) -
         assert (distances < distances[42]).sum() < 7
 
 
+def test_no_start_counts_twice_where_starts_are_rare(town: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 20 * 5 starts that are tried the last two list the user; the interval is that of two attacks in each run."""
+    options: Any = {"k": 1, "count": 5, "rng": np.random.default_rng(1)}
+    found = instances_of_person(ListsAfter(98), np.zeros((9, 2)), 3, **options)  # type: ignore[arg-type]
+    assert len(found) == len(set(found)) == 2
+    with pytest.raises(UsageError, match="listed from no place"):
+        instances_of_person(ListsAfter(100), np.zeros((9, 2)), 3, **options)  # type: ignore[arg-type]
+    experiment = AttackExperiment(town, AttackProtocol(runs=2, instances=3), None)
+    drawn = [experiment.instances(run, 5, 42)[:fewer] for run, fewer in ((0, 3), (1, 2))]
+    monkeypatch.setattr(experiment, "instances", lambda run, _k, _person: drawn[run])
+    setups = set_up_attacks(["gi-lia"], town.region, colluders=[1], tau_m=100.0)
+    (row,) = experiment.run(setups, [5], person=42, cores=1)
+    assert (row.score.runs, row.score.instances, row.score.acc.value) == (2, 2, 1.0)
+
+
 def test_published_accounts_mislead(town: Dataset, san_francisco: Region) -> None:
-    """With exact accounts GI-LIA finds the published place; with published ones it does not."""
-    mechanism = PlanarLaplace(noise_m=300, region=san_francisco)
-    attack_setups = set_up_attacks(["gi-lia"], san_francisco, colluders=[1], tau_m=100.0)
+    """With exact accounts GI-LIA finds the published location; with published ones it does not."""
+    setups = set_up_attacks(["gi-lia"], san_francisco, colluders=[1], tau_m=100.0)
     errors = {}
     for published in (False, True):
         protocol = AttackProtocol(runs=1, instances=20, published_colluders=published)
-        experiment = AttackExperiment(town, protocol, mechanism)
-        trial = Trial(experiment.setup(0), attack_setups[0], 10, experiment.instances(0, 10))
-        served_m = experiment.setup(0).served_m
-        errors[published] = np.median(
-            [
-                math.dist(result.estimate or one.start, served_m[one.target])
-                for one, result in zip(trial.instances, trial.run(), strict=True)
-            ]
-        )
+        experiment = AttackExperiment(town, protocol, PlanarLaplace(noise_m=300, region=san_francisco))
+        task = experiment.service(0), setups[0], 10, experiment.instances(0, 10)
+        attempts = experiment.beside_truth(task, run_attacks([task])[0])
+        errors[published] = np.median([one.served_error_m for one in attempts])
     assert errors[False] < 1
     assert errors[True] > 100
 
@@ -76,7 +113,7 @@ def test_published_accounts_mislead(town: Dataset, san_francisco: Region) -> Non
 def test_runs_are_published_anew(town: Dataset, san_francisco: Region) -> None:
     mechanism = PlanarLaplace(noise_m=300, region=san_francisco)
     experiment = AttackExperiment(town, AttackProtocol(runs=2, instances=1), mechanism)
-    first, second = (experiment.published(run).served for run in (0, 1))
+    first, second = (experiment.service(run).places for run in (0, 1))
     assert (first != second).any(axis=1).all()
 
 
@@ -85,7 +122,7 @@ def test_the_best_attacker_is_beside_protected_people_only(town: Dataset, san_fr
     mechanism = PlanarLaplace(noise_m=300, region=san_francisco)
     best = measure_best_attacker(AttackExperiment(town, AttackProtocol(runs=1, instances=1), mechanism), targets=400)
     assert best is not None
-    # Reading off the published place is wrong by 300 m on average, and within 100 m in about 0.14 of cases.
+    # Reading off the published location is wrong by 300 m on average, and within 100 m in about 0.14 of cases.
     assert best.dist_m.value < 300
     assert best.acc > 0.15
     # The tenths of density together are everybody who is guessed.
@@ -100,11 +137,11 @@ def test_the_best_attacker_is_beside_protected_people_only(town: Dataset, san_fr
 def test_known_people_are_never_targets_and_everybody_else_is_once() -> None:
     for people, share, targets in ((1000, 0.9, 1000), (1000, 0.9, 250), (1000, 0.35, 1000), (50, 0.96, 50)):
         groups = _groups(people, share, targets, np.random.default_rng(1))
-        guessed = np.concatenate([group.targets for group in groups])
+        guessed = np.concatenate([group for _, group in groups])
         assert len(np.unique(guessed)) == len(guessed) == targets
-        for group in groups:
-            assert len(np.unique(group.unknown)) == round((1 - share) * people)
-            assert np.isin(group.targets, group.unknown).all()
+        for unknown, group in groups:
+            assert len(np.unique(unknown)) == round((1 - share) * people)
+            assert np.isin(group, unknown).all()
 
 
 @pytest.mark.parametrize("wrong", [{"runs": 0}, {"instances": 0}, {"tau_m": 0.0}, {"tau_m": math.nan}])
@@ -113,11 +150,10 @@ def test_wrong_protocols(wrong: dict[str, float]) -> None:
         AttackProtocol(**wrong)  # type: ignore[arg-type]
 
 
-def test_contenders_by_name(san_francisco: Region) -> None:
+def test_attacks_by_name(san_francisco: Region) -> None:
     found = set_up_attacks(("gi-lia", "adaptive", "unfolding"), san_francisco, colluders=[1, 4], tau_m=50.0)
-    assert [(one.attack.name, one.colluders) for one in found] == [
-        ("gi-lia", 1), ("adaptive", 1), ("adaptive", 4), ("unfolding", 0),
-    ]  # fmt: skip
+    accounts = [(one.attack.name, one.colluders) for one in found]
+    assert accounts == [("gi-lia", 1), ("adaptive", 1), ("adaptive", 4), ("unfolding", 0)]
     everything = set_up_attacks(tuple(ATTACKS), san_francisco, colluders=[1], tau_m=50.0)
     assert [one.attack.name for one in everything] == list(ATTACKS)
     for colluders, tau_m, name in (([0], 100.0, "adaptive"), ([1], 0.0, "adaptive"), ([1], 100.0, "magic")):

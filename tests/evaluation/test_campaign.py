@@ -1,6 +1,7 @@
-"""A campaign beside the truth, by hand: who counts as located, and to which place."""
+"""A campaign beside the truth, by hand: which users count as located, and to which location."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from nearveil.attacks.base import Outcome
 from nearveil.attacks.campaign import CampaignResult
 from nearveil.errors import UsageError
+from nearveil.evaluation import campaign
+from nearveil.evaluation.attack_experiment import Instance
 from nearveil.evaluation.campaign import (
     CampaignOutcome,
     FurtherPeople,
@@ -21,7 +24,7 @@ from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import Region
 
-# Four people in a row; the third was never listed, and the second is 150 m off.
+# Four users in a row; the third was never listed, and the second is 150 m off.
 TRUE_M = np.array([[0.0, 0.0], [1000.0, 0.0], [2000.0, 0.0], [3000.0, 0.0]])
 RESULT = CampaignResult(
     outcome=Outcome.FOUND, people=(3, 0, 1), estimates_m=np.array([[3000.0, 10.0], [0.0, 30.0], [1150.0, 0.0]]),
@@ -49,9 +52,8 @@ def test_everybody_counts_and_not_only_those_who_were_seen(outcome: CampaignOutc
     assert "truly within 100 m" not in row
 
 
-def test_where_people_are_protected_the_published_places_are_located(outcome: CampaignOutcome) -> None:
+def test_where_users_are_protected_the_published_locations_are_located(outcome: CampaignOutcome) -> None:
     moved = replace(outcome, true_m=TRUE_M + np.array([0.0, 500.0]), is_protected=True)
-    assert (moved.located, moved.truly_located) == (2, 0)
     assert campaign_cells(moved)["truly within 100 m"] == "0.0%"
     assert "publishes them" in campaign_notes(moved)
     document = campaign_document(moved)
@@ -61,9 +63,7 @@ def test_where_people_are_protected_the_published_places_are_located(outcome: Ca
 
 
 def test_nothing_found_is_said_as_nothing(outcome: CampaignOutcome) -> None:
-    empty = replace(
-        RESULT, outcome=Outcome.NOBODY, people=(), estimates_m=np.empty((0, 2)), radii_m=np.empty(0), disorder=0.0
-    )
+    empty = replace(RESULT, outcome=Outcome.NOBODY, people=(), estimates_m=np.empty((0, 2)), radii_m=np.empty(0))
     nobody = replace(outcome, result=empty, rows=np.empty(0, dtype=int), further=None)
     row = campaign_cells(nobody)
     assert (row["seen"], row["per located person"], row["median error (m)"]) == ("0.0%", "–", "–")
@@ -71,16 +71,32 @@ def test_nothing_found_is_said_as_nothing(outcome: CampaignOutcome) -> None:
     assert (document["questions_per_located"], document["median_error_m"], document["radius_holds"]) == (None,) * 3
 
 
-def test_a_protected_crowd_keeps_its_true_places(san_francisco: Region) -> None:
-    """With noise of 2 km, 100 m of a true place are chance: 1 in 800 by area, and 15 of 148 would be absurd."""
-    city = synthetic_city(150, san_francisco, rng=1)
-    mechanism = PlanarLaplace(noise_m=2000, region=san_francisco)
-    found = attack_campaign(city, region=san_francisco, k=30, mechanism=mechanism, tau_m=100, further=2, cores=1)
-    assert found.people == 148
+def test_a_protected_crowd_keeps_its_true_locations(
+    san_francisco: Region, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """With noise of 2 km, 100 m of a true location are chance: 1 in 800 by area, and 15 of 146 would be absurd.
+
+    Of the four who join, the second is listed nowhere: neither found nor missed.
+    """
+    asked: list[int] = []
+
+    def listed(service: Any, people_m: Any, target: int, **options: Any) -> list[Instance]:
+        asked.append(target)
+        if len(asked) == 2:
+            raise UsageError("listed nowhere")
+        return [Instance(tuple(people_m[target]), target)]
+
+    monkeypatch.setattr(campaign, "instances_of_person", listed)
+    city, noise = synthetic_city(150, san_francisco, rng=1), PlanarLaplace(noise_m=2000, region=san_francisco)
+    found = attack_campaign(city, region=san_francisco, k=30, mechanism=noise, tau_m=100, further=4, cores=1)
+    assert found.people == 146
     assert found.located > 0.7 * found.people
     assert found.truly_located < 15
     assert found.best is not None
     assert found.further is not None
+    assert (found.further.people, found.further.never_listed) == (3, 1)
+    assert found.further.found.value * 3 == pytest.approx(round(found.further.found.value * 3))
+    assert "1 further people are listed nowhere" in campaign_notes(found)
 
 
 def test_lists_longer_than_the_crowd_are_refused(san_francisco: Region) -> None:

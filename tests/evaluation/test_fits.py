@@ -12,7 +12,7 @@ from nearveil.evaluation.defences import Centres, Defence
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.intervals import Intervals
-from tests.evaluation.made_up_results import tiny_town
+from tests.evaluation.towns import tiny_town
 
 TOWN, OTHER_TOWN = tiny_town("town"), tiny_town("town", seed=2)
 DEFENCE = Defence(label="DPRS", mechanism="dprs", epsilon=2.0, centres=25)

@@ -14,7 +14,7 @@ from nearveil.evaluation.cells import UtilityCell
 from nearveil.evaluation.defences import Defence
 from nearveil.evaluation.runner import NOBODY, Cell, CellJournal, open_journal, run_cells
 from nearveil.io.datasets import Dataset
-from tests.evaluation.made_up_results import tiny_town
+from tests.evaluation.towns import tiny_town
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class CountedCell(Cell):
         return self.is_alone
 
 
-TOWN = tiny_town("town", people=120)
+TOWN = tiny_town("town", users=120)
 TOWNS = {"town": TOWN}
 
 
@@ -78,7 +78,7 @@ def test_nothing_is_measured_twice(folder: Path, journal: CellJournal) -> None:
 
 def test_other_people_under_the_same_name_are_measured_anew(folder: Path, journal: CellJournal) -> None:
     run_cells([counted(folder, 1)], TOWNS, journal, cores=1)
-    found = run_cells([counted(folder, 1)], {"town": tiny_town("town", people=121)}, journal, cores=1)
+    found = run_cells([counted(folder, 1)], {"town": tiny_town("town", users=121)}, journal, cores=1)
     assert found[counted(folder, 1)]["people"] == 121
     assert counts(folder) == {"1": 2}
 

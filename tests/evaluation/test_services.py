@@ -1,82 +1,83 @@
-"""The comparison of services: whom it attacks, what it counts, and what it says of them."""
+"""Services compared: the same users through every service, and what is counted."""
 
-from dataclasses import replace
-
+import numpy as np
+import pandas as pd
 import pytest
 
-from nearveil.evaluation.experiments import services
-from nearveil.evaluation.experiments.scope import Scope
-from nearveil.evaluation.experiments.services import PROTECTED, SERVICES, FindCell, MapCell, judged_services
-from nearveil.evaluation.results import ExperimentResult
 from nearveil.evaluation.stats import share_over_runs
-from tests.evaluation.made_up_results import attempts, made_up_results, tiny_town
+from nearveil.evaluation.studies.services import CITY, SERVICES, USERS, Service, facts, grid, measure, summary, tables
+from nearveil.evaluation.study import Scope
+from nearveil.io.datasets import Dataset
+from nearveil.io.synthetic import synthetic_city
+from nearveil.region import named_region
+from nearveil.report.services_figure import services_figures
 
-SCOPE = Scope(datasets={}, runs=2, instances=4)
-TOWN = tiny_town("our town", people=300)
-ROWS = [service.label for service in (*SERVICES, *PROTECTED)]
-
-
-def find_cell(**settings: object) -> FindCell:
-    about = {"answers": "list", "policy": "", "defence": None, "people": 0, "k": 10, "instances": 3} | settings
-    return FindCell(dataset="our town", seed=1, run=0, **about)  # type: ignore[arg-type]
-
-
-def made_up() -> ExperimentResult:
-    return services.outcome(SCOPE, made_up_results(services.cells(SCOPE)))
+REGION = named_region("san-francisco")
+TOWN = Dataset("our town", REGION, synthetic_city(300, REGION, rng=1), "made up")
+RANKED, BANDS, NOISE = "ranked list of 10 (sort-by-distance)", '"0 to 500 m away"', "ranked list of 10, noise of 500 m"
 
 
-def test_every_service_is_attacked_on_the_same_people() -> None:
-    """Whom a cell attacks does not depend on what the service answers."""
-    chosen = []
-    for answers, policy in (("list", ""), ("list", "cutoff:500m"), ("distance:1km", "")):
-        cell = find_cell(answers=answers, policy=policy)
-        chosen.append([one.target for one in cell._instances(cell.experiment(TOWN, 3), 10)])
+def rows(service: str, by: str = "attack", users: int = 5, dataset: Dataset = TOWN) -> list[dict[str, object]]:
+    common = {"dataset": dataset.name, "service": service, "city": 0, "by": by, "first": 0, "users": users}
+    found = measure(dataset, service=service, city=0, by=by, first=0, users=users, seed=1, run=0)
+    return [common | row for row in found]
+
+
+def test_every_service_is_attacked_on_the_same_users() -> None:
+    chosen = [[row["user"] for row in rows(service)] for service in (RANKED, BANDS, NOISE)]
     assert chosen[0] == chosen[1] == chosen[2]
-    assert len(set(chosen[0])) == 3
+    assert len(set(chosen[0])) == 5
 
 
-def test_people_whom_no_list_shows_are_left_out() -> None:
-    """On one point of a grid there is room in the list for ten."""
-    cell = find_cell(policy="snap:1000000m", instances=20, people=20)
-    assert len(cell._instances(cell.experiment(cell.city(TOWN), 20), 10)) == 10
+def test_exact_answers_give_users_away_and_noise_does_not() -> None:
+    for service in (RANKED, BANDS):
+        assert all(row["found"] and row["certified"] and not row["false"] for row in rows(service))
+    hidden = rows(NOISE, users=10)
+    # The attack is certain of the published location; noise of 500 m leaves 6 % within 100 m, so that more than half
+    # of ten are found with a chance of 1e-5.
+    assert sum(bool(row["found"]) for row in hidden) <= 5
+    assert not any(row["false"] for row in hidden)
 
 
-def test_an_open_list_gives_people_away_in_numbers() -> None:
-    result = find_cell().measure(TOWN)
-    assert [len(one) for one in result["attempts"]] == [10] * 3
-    assert all(error_m <= 100 and certified for error_m, _, _, _, _, certified, *_ in result["attempts"])
+def test_a_user_whom_no_list_shows_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of twenty at one point of a grid, ten are."""
+    monkeypatch.setitem(SERVICES, "crowd", Service(policy="snap:1000000m"))  # type: ignore[arg-type]
+    found = rows("crowd", users=20, dataset=Dataset("few", REGION, TOWN.places[:20]))
+    assert sum("queries" not in row for row in found) == 10
+    assert not any(row["found"] for row in found if "queries" not in row)
 
 
-def test_a_campaign_is_counted_per_person_located() -> None:
-    rows = judged_services(SCOPE, made_up_results(services.cells(SCOPE)))
-    by_label = {row.service.label: row for row in rows}
-    mapped = by_label["ranked list of 10 (sort-by-distance)"]
-    assert (mapped.per_person, mapped.mapped) == (0.5, 0.75)
-    assert (mapped.guessed, mapped.matched) == (None, None)
-    alone = by_label['"1 km away"']
-    assert (alone.per_person, alone.mapped) == (12.0, None)
-    hidden = by_label["ranked list of 10, noise of 500 m"]
-    assert (hidden.guessed, hidden.matched) == (share_over_runs([10], 100), share_over_runs([12], 100))
-    assert hidden.most_found == hidden.matched
+def runs_of(*services: str) -> pd.DataFrame:
+    made = []
+    for service in services:
+        common = {"dataset": "our town", "service": service, "users": 2}
+        for error_m, queries in ((10.0, 7.0), (900.0, 9.0)):
+            found = {"error_m": error_m, "queries": queries, "found": error_m < 100, "certified": True}
+            made.append(common | {"by": "attack", "false": error_m > 100, **found})
+        mapped = {"by": "campaign", "users": 200, "queries": 100, "located": 150}
+        guessed = {"by": "best attacker", "found": 0.1, "targets": 100, "named_sparsest": 0.3, "sparsest_cases": 10}
+        made += [common | mapped] if SERVICES[service].mapped_k else []
+        made += [common | guessed] if SERVICES[service].protection else []
+    return pd.DataFrame(made)
 
 
-def test_the_whole_city_is_mapped_once_and_only_where_lists_have_an_order() -> None:
-    mapped = {cell.policy for cell in services.cells(SCOPE) if isinstance(cell, MapCell) and cell.defence is None}
-    assert mapped == {"", "snap:100m", "snap:111m", "cutoff:30000m,at-least:50"}
+def test_what_is_counted() -> None:
+    found = summary(runs_of(RANKED, BANDS, NOISE)).set_index("service")
+    assert (found.loc[RANKED, "queries"].value, found.loc[RANKED, "false"]) == (8.0, 1)
+    assert found.loc[RANKED, "found"] == share_over_runs([1], 2)
+    assert (found.loc[RANKED, "campaign"], found.loc[RANKED, "located"]) == (100 / 150, 0.75)
+    assert np.isnan(found.loc[BANDS, "campaign"])
+    assert found.loc[NOISE, "exposed"] == share_over_runs([10], 100)
+    assert found.loc[NOISE, "named"] == share_over_runs([3], 10)
+    known = facts(runs_of(RANKED, BANDS, NOISE))
+    assert (known["bare"], known["exposed"], known["most_queries"], known["guessed"]) == (2, 2, 8.0, 100)
+    assert tables(runs_of(BANDS))["services"].loc[0, "queries for each of all users"] is None
+    assert list(services_figures(runs_of(*SERVICES))) == ["services"]
 
 
-def test_false_certificates_are_counted() -> None:
-    """Each has an error of 550 m to where the service has the person, and a certificate."""
-    results = made_up_results(
-        services.cells(SCOPE), lambda cell: attempts(cell, found=3) if isinstance(cell, FindCell) else {}
-    )
-    table = services.outcome(SCOPE, results).tables[0]
-    column = [one.name for one in table.columns].index("false")
-    assert {row[column] for row in table.rows} == {2}
-
-
-@pytest.mark.parametrize("people", [0, 50])
-def test_a_quick_look_is_at_some_of_the_people(people: int) -> None:
-    cell = find_cell(people=people)
-    assert len(cell.city(TOWN).places) == (people or 300)
-    assert (cell.city(TOWN).places == replace(cell, run=1).city(TOWN).places).all()
+def test_the_users_own_city_is_judged_in_place_of_ours() -> None:
+    assert {row["dataset"] for row in grid(Scope(datasets=("brightkite",)))} == {CITY}
+    own = pd.DataFrame(grid(Scope(datasets=("mine", "brightkite"))))
+    attacked = own[own["by"] == "attack"].groupby("service")["users"].sum()
+    assert set(own["dataset"]) == {"mine"}
+    assert (attacked.max(), attacked.index.nunique()) == (USERS, len(SERVICES))

@@ -12,7 +12,6 @@ import pytest
 from nearveil import DPRS, HideAmong, Region, protect_file, protect_frame
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol
-from nearveil.evaluation.cells import fitted
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
 
@@ -87,12 +86,11 @@ def test_a_frame_is_published_by_what_was_learned_before(kind: str, table: pa.Ta
 @KINDS
 def test_evaluations_use_what_was_learned_or_fit_a_copy(kind: str) -> None:
     mechanism = unfitted(kind, seed=1)
-    assert fitted(mechanism, DATASET).learned is not None
-    AttackExperiment(DATASET, AttackProtocol(runs=1), mechanism).published(0)
+    AttackExperiment(DATASET, AttackProtocol(runs=1), mechanism).service(0)
     assert mechanism.learned is None
     mechanism = mechanism.fit(OTHERS[:400])
     learned = mechanism.learned
-    assert fitted(mechanism, DATASET).learned is mechanism.fitted_on(OTHERS).learned is learned
-    published = AttackExperiment(DATASET, AttackProtocol(runs=1), mechanism).published(0)
+    assert mechanism.fitted_on(OTHERS).learned is learned
+    published = AttackExperiment(DATASET, AttackProtocol(runs=1), mechanism).service(0)
     assert published.mechanism is not None
     assert published.mechanism.learned is mechanism.learned is learned

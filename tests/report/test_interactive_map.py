@@ -26,7 +26,7 @@ def km(points: FloatArray) -> FloatArray:
     return REGION.to_metres(points) / 1000
 
 
-def test_people_are_where_they_are_and_where_they_went() -> None:
+def test_users_are_where_they_are_and_where_they_went(monkeypatch: pytest.MonkeyPatch) -> None:
     moved_to = PEOPLE + 0.01
     traces = {trace.name: trace for trace in nv.protection_map(PEOPLE, moved_to, region=REGION).data}
     for name, places in (("before", PEOPLE), ("after", moved_to)):
@@ -34,15 +34,9 @@ def test_people_are_where_they_are_and_where_they_went() -> None:
     lines = np.column_stack([traces["moved"].x, traces["moved"].y]).reshape(-1, 3, 2)
     assert np.allclose(lines[:, :2], np.stack([km(PEOPLE), km(moved_to)], axis=1), atol=1e-4)
     assert np.isnan(lines[:, 2]).all()
-
-
-def test_crowds_are_thinned_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interactive_map, "_MOST_DOTS", 100)
-    traces = {trace.name: trace for trace in nv.protection_map(PEOPLE, PEOPLE + 0.01, region=REGION).data}
-    assert len(traces["before"].x) == len(traces["after"].x) == 100
-
-
-def test_rows_must_fit() -> None:
+    thinned = {trace.name: trace for trace in nv.protection_map(PEOPLE, moved_to, region=REGION).data}
+    assert len(thinned["before"].x) == len(thinned["after"].x) == 100
     with pytest.raises(DataError, match="300 places before and 299 after"):
         nv.protection_map(PEOPLE, PEOPLE[1:], region=REGION)
 
@@ -71,11 +65,8 @@ def test_every_question_is_a_step(outcome: nv.AttackOutcome) -> None:
         assert caption["text"].startswith(f"question {number + 1} of {len(steps)}")
         assert ("estimate" in shown) is (number == len(steps) - 1)
     named = shown_at(figure, len(steps) - 1)
-    for name, spot in (
-        ("person", outcome.truth),
-        ("published", outcome.published),
-        ("estimate", outcome.result.estimate),
-    ):
+    ends = {"person": outcome.truth, "published": outcome.published, "estimate": outcome.result.estimate}
+    for name, spot in ends.items():
         assert spot is not None
         assert np.allclose([named[name].x[0], named[name].y[0]], np.array(spot) / 1000, atol=1e-4)
 

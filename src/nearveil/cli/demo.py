@@ -21,8 +21,15 @@ from nearveil.cli._options import FILE, cores_option
 from nearveil.cli._output import progress_bar, say
 from nearveil.errors import OutputError, UsageError
 from nearveil.evaluation.attack import AttackOutcome, outcome_of
-from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow, compare
-from nearveil.evaluation.attack_trials import AttackSetup, Trial, run_trials, set_up_attacks
+from nearveil.evaluation.attack_experiment import (
+    AttackExperiment,
+    AttackProtocol,
+    AttackRow,
+    AttackSetup,
+    Task,
+    run_attacks,
+    set_up_attacks,
+)
 from nearveil.evaluation.best_attacker import BestAttacker, measure_best_attacker
 from nearveil.evaluation.utility import (
     QueryProtocol,
@@ -141,34 +148,25 @@ class DemoService:
     @property
     def mechanism(self) -> Mechanism | None:
         """Mechanism of the service; None if it is unprotected."""
-        return self.experiment.published(0).mechanism
+        return self.experiment.service(0).mechanism
 
     @property
     def served(self) -> FloatArray:
         """Locations that the service answers from, in degrees."""
-        return self.experiment.published(0).served
+        return self.experiment.service(0).places
 
     @property
     def most_found(self) -> str:
         """Number of users that the most successful attack found."""
         return f"{round(INSTANCES * max(row.score.acc.value for row in self.rows))} of {INSTANCES}"
 
-    def record(self, trial: Trial, results: Sequence[AttackResult]) -> None:
+    def record(self, task: Task, results: Sequence[AttackResult]) -> None:
         """Compare the results of one attack with the true locations."""
-        experiment, attack = self.experiment, trial.attack_setup
-        true_m, pairs = experiment.true_m, list(zip(results, trial.instances, strict=True))
-        attempts = [
-            compare(
-                result, instance, true_m=true_m, served_m=trial.setup.served_m,
-                half_extent_m=trial.setup.region.half_extent_m, tau_m=experiment.protocol.tau_m,
-            )
-            for result, instance in pairs
-        ]  # fmt: skip
-        self.rows.append(experiment.row(K, attack, [attempts]))
-        guesses = np.array(
-            [instance.start if result.estimate is None else result.estimate for result, instance in pairs]
-        )
-        self.misses_m[_ATTACKS[attack.attack.name]] = guesses - true_m[[instance.target for _, instance in pairs]]
+        _, setup, k, instances = task
+        self.rows.append(self.experiment.row(k, setup, [self.experiment.beside_truth(task, results)]))
+        pairs, true_m = zip(results, instances, strict=True), self.experiment.true_m
+        guesses = [one.start if found.estimate is None else found.estimate for found, one in pairs]
+        self.misses_m[_ATTACKS[setup.attack.name]] = np.array(guesses) - true_m[[one.target for one in instances]]
 
 
 class City:
@@ -201,21 +199,21 @@ class City:
     def attack_one(self, service: DemoService) -> AttackOutcome:
         """Attack one user with several accounts and a tight certificate, from a location where they are listed."""
         attack = Adaptive(half_extent_m=self.users.region.half_extent_m, tau_m=_SURE_WITHIN_M, colluders=_ACCOUNTS)
-        start, setup = self.instance, service.experiment.setup(0)
+        start = self.instance
         if service.mechanism is not None:
             # The published location may be so far away that no list near the user has them.
             with suppress(UsageError):
                 start = service.experiment.instances(0, K, self.instance.target)[0]
-        result = Trial(setup, AttackSetup(attack, _ACCOUNTS), K, (start,)).run_one(0, setup.open())
+        (result,) = service.experiment.service(0).attack(AttackSetup(attack, _ACCOUNTS), K, [start])
         return outcome_of(service.experiment, self.instance.target, result, tau_m=_SURE_WITHIN_M)
 
     def attack_many(self, progress: Progress) -> None:
         """Attack users of each service from the same locations."""
         for service in self.services:
-            setup, instances = service.experiment.setup(0), service.experiment.instances(0, K)
-            trials = [Trial(setup, attack_setup, K, instances) for attack_setup in self._attack_setups]
-            for trial, results in zip(trials, run_trials(trials, cores=self._cores, progress=progress), strict=True):
-                service.record(trial, results)
+            instances = service.experiment.instances(0, K)
+            tasks = [(service.experiment.service(0), one, K, instances) for one in self._attack_setups]
+            for task, results in zip(tasks, run_attacks(tasks, cores=self._cores, progress=progress), strict=True):
+                service.record(task, results)
 
     def measure_recall(self, service: DemoService) -> None:
         """Measure the share of true neighbors in the lists of a service."""

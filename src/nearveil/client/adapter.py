@@ -40,7 +40,7 @@ from nearveil.attacks.oracle import (
 from nearveil.client.oracle import StartSearch, degrees_of
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack import AttackOutcome
-from nearveil.evaluation.attack_trials import AttackSetup, set_up_attacks
+from nearveil.evaluation.attack_experiment import AttackSetup, set_up_attacks
 from nearveil.nearby.index import Person
 from nearveil.plugins import module_of_file
 from nearveil.region import Region

@@ -19,7 +19,7 @@ from nearveil.client.calls import ServiceError
 from nearveil.client.http import Client
 from nearveil.client.oracle import Attacker, Epochs, MadeUpAccounts, Patience, StartSearch, degrees_of
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_trials import AttackSetup, set_up_attacks
+from nearveil.evaluation.attack_experiment import AttackSetup, set_up_attacks
 from nearveil.io.synthetic import synthetic_city
 from nearveil.region import Region
 from nearveil.report.text_table import text_table

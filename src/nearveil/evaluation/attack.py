@@ -1,8 +1,8 @@
-"""Attack a nearby service: one person of it, or a population in numbers.
+"""Attack a nearby service: one user of it, or a population in numbers.
 
-`attack` looks for one person through ranked lists or other answers, in a service that `simulate` makes or in anything
+`attack` looks for one user through ranked lists or other answers, in a service that `simulate` makes or in anything
 else that answers (`nearveil.attacks.oracle`). `attack_population` is the whole experiment of ``nearveil attack``: every
-attack on the same people, run after run, and the Bayes attacker beside them where people are protected.
+attack on the same users, run after run, and the Bayes attacker beside them where users are protected.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,8 +23,14 @@ from nearveil.attacks.oracle import Oracle, PersonOracle, Spot, spot_of
 from nearveil.attacks.policies import AnswerPolicy, as_policy
 from nearveil.attacks.registry import attack_class, attacks_for
 from nearveil.errors import UsageError, require_package
-from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow
-from nearveil.evaluation.attack_trials import AttackSetup, Instance, Trial, set_up_attacks
+from nearveil.evaluation.attack_experiment import (
+    AttackExperiment,
+    AttackProtocol,
+    AttackRow,
+    AttackSetup,
+    Instance,
+    set_up_attacks,
+)
 from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, check_known_share, measure_best_attacker
 from nearveil.html_card import html_card, html_table
 from nearveil.io.atomic import replacing
@@ -34,9 +39,6 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.nearby.index import Person
 from nearveil.region import WHOLE_EARTH, Region, as_region, region_around
 from nearveil.types import FloatArray, ProgressBar, no_bar
-
-if TYPE_CHECKING:
-    from nearveil.report.attack_scene import Scene
 
 FROM_TRUE_PLACES = "Computed from true locations; do not publish."
 _OF_THE_PUBLISHED = (
@@ -47,22 +49,18 @@ _OF_THE_PUBLISHED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AttackOutcome:
-    """One attack on one person, beside the truth where it is known.
+    """One attack on one user, beside the truth where it is known.
 
     Attributes
     ----------
     result : AttackResult
-        What the attack itself returned, in metres, with its trace.
-    region : Region
-        Public.
+        What the attack itself returned, in meters, with its trace.
     tau_m : float
         How near counts as found.
     truth, published : Spot or None
-        Where the person is, and where a protected service publishes them, in metres; None where unknown or the same.
+        Where the user is, and where a protected service publishes them, in meters; None where unknown or the same.
     people_m : ndarray of shape (n, 2), optional
-        Where the service has people, for pictures.
-    title : str
-        Heads the pictures.
+        Where the service has its users, for pictures, which ``title`` heads.
     """
 
     # Nothing true is in the repr, which ends up in logs.
@@ -109,28 +107,30 @@ class AttackOutcome:
 
     def plot(self, path: str | Path, *, force: bool = False) -> None:
         """Draw the attack as PNG. It shows where people truly are."""
-        require_package("matplotlib", "a picture of an attack")
-        from nearveil.report.attack_figure import draw_attack  # noqa: PLC0415
-
-        if Path(path).suffix.lower() != ".png":
-            raise UsageError("an attack is drawn as a PNG picture; name a file that ends in .png")
-        with replacing(Path(path), force=force, private=True) as partial:
-            draw_attack(self._scene(), partial, title=self.title)
+        self._draw(Path(path), (".png",), force=force)
 
     def animate(self, path: str | Path, *, force: bool = False) -> None:
-        """Show the attack question by question, as ``.gif`` or as ``.html``. It shows where people truly are."""
-        require_package("matplotlib", "a picture of an attack")
-        from nearveil.report.attack_gif import animate_attack, animation_kind  # noqa: PLC0415
-
-        kind = animation_kind(Path(path))
-        with replacing(Path(path), force=force, private=True) as partial:
-            animate_attack(self._scene(), partial, kind=kind, title=self.title)
+        """Show the attack query by query, as ``.gif`` or as ``.html``. It shows where people truly are."""
+        self._draw(Path(path), (".gif", ".html"), force=force)
 
     def to_html(self, path: str | Path, *, force: bool = False) -> None:
-        """Write a page with a player that shows the attack question by question."""
-        if Path(path).suffix.lower() != ".html":
-            raise UsageError("the page of an attack is HTML; name a file that ends in .html")
-        self.animate(path, force=force)
+        """Write a page with a player that shows the attack query by query."""
+        self._draw(Path(path), (".html",), force=force)
+
+    def _draw(self, path: Path, kinds: tuple[str, ...], *, force: bool) -> None:
+        kind = path.suffix.lower()
+        if kind not in kinds:
+            raise UsageError(f"{path.name} does not name such a picture of an attack; end it in {' or '.join(kinds)}")
+        if self.truth is None:
+            raise UsageError("the picture shows how far off the attack is; give attack() the truth to draw it")
+        require_package("matplotlib", "a picture of an attack")
+        from nearveil.report import attack_figure, attack_gif, attack_page, attack_scene  # noqa: PLC0415
+
+        people_m = np.empty((0, 2)) if self.people_m is None else self.people_m
+        scene = attack_scene.Scene(self.result, self.region, people_m, self.truth, self.tau_m, self.published)
+        draw = {".png": attack_figure.draw_attack, ".gif": attack_gif.draw_gif, ".html": attack_page.write_page}[kind]
+        with replacing(path, force=force, private=True) as partial:
+            draw(scene, partial, title=self.title)
 
     def _repr_html_(self) -> str:
         """How the attack went, for a notebook: no place is in it."""
@@ -150,32 +150,24 @@ class AttackOutcome:
         notes = [FROM_TRUE_PLACES] if self.published is None else [_OF_THE_PUBLISHED, FROM_TRUE_PLACES]
         return html_card(self.title or "Attack on one person", facts, notes=notes)
 
-    def _scene(self) -> Scene:
-        from nearveil.report.attack_scene import Scene  # noqa: PLC0415
-
-        if self.truth is None:
-            raise UsageError("the picture shows how far off the attack is; give attack() the truth to draw it")
-        people_m = np.empty((0, 2)) if self.people_m is None else self.people_m
-        return Scene(self.result, self.region, people_m, truth=self.truth, tau_m=self.tau_m, published=self.published)
-
 
 def outcome_of(experiment: AttackExperiment, target: int, result: AttackResult, *, tau_m: float) -> AttackOutcome:
-    """Put an attack on a person of an experiment's first run beside the truth."""
-    setup, protected = experiment.setup(0), experiment.mechanism is not None
+    """Put an attack on a user of an experiment's first run beside the truth."""
+    service, protected = experiment.service(0), experiment.mechanism is not None
     return AttackOutcome(
         result=result,
-        region=setup.region,
+        region=service.region,
         tau_m=tau_m,
         truth=spot_of(experiment.true_m[target]),
-        published=spot_of(setup.served_m[target]) if protected else None,
-        people_m=setup.served_m,
+        published=spot_of(service.served_m[target]) if protected else None,
+        people_m=service.served_m,
         title=f"{result.attack} on {experiment.dataset.name}" + (", protected" if protected else ""),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Simulation:
-    """A nearby service in memory, and the truth about its people, which attacks do not see."""
+    """A nearby service in memory, and the truth about its users, which attacks do not see."""
 
     experiment: AttackExperiment = field(repr=False)
     k: int
@@ -184,8 +176,8 @@ class Simulation:
 
     @property
     def published(self) -> FloatArray:
-        """Where the service has people, latitude and longitude: true places, or those of the mechanism."""
-        return self.experiment.published(0).served
+        """Where the service has its users, latitude and longitude: true locations, or those of the mechanism."""
+        return self.experiment.service(0).places
 
     def _repr_html_(self) -> str:
         """What the service is like, for a notebook: no place is in it."""
@@ -199,7 +191,7 @@ class Simulation:
         return html_card("A simulated nearby service", facts)
 
     def number_of(self, person: Person) -> int:
-        """Return the row of a person."""
+        """Return the row of a user."""
         count = len(self.experiment.true_m)
         if self.ids is not None:
             if person not in self.ids:
@@ -222,22 +214,20 @@ def simulate(
     seed: int = 1,
     answers: str = "list",
 ) -> Simulation:
-    """Return a nearby service in memory that lists the ``k`` nearest people, in order and without distances.
+    """Return a nearby service in memory that lists the ``k`` nearest users, in order and without distances.
 
-    With ``answers`` it says something else instead, about one person at a time.
+    With ``answers`` it says something else instead, about one user at a time.
 
     Parameters
     ----------
     points : array of shape (n, 2)
-        Where people are: latitude and longitude in degrees.
+        Where its users are: latitude and longitude in degrees.
     region : Region or str, optional
         Public; by default that of the mechanism, or a box around everybody.
-    k : int
-        How many people a list has.
     mechanism : Mechanism, optional
-        Publishes everybody, and is fitted on them if it learns; without it the service answers from true places.
+        Publishes everybody, and is fitted on them if it learns; without it the service answers from true locations.
     ids : sequence, optional
-        What people are called, in the order of the points; by default they are called by their row, from 0.
+        What users are called, in the order of the points; by default they are called by their row, from 0.
     publish_accounts : bool
         Whether the mechanism publishes the attacker's accounts as well, or the service has them where they are put.
     policy : AnswerPolicy or str, optional
@@ -246,7 +236,7 @@ def simulate(
         Ties, starts and noise depend on it.
     answers : str
         ``"list"``; or a distance, rounded in a way that the attacker is not told (``"distance:1km"``,
-        ``"distance:1mi"``, ``"distance:1km-floor"``), a band (``"bands:500m"``), or whether the person is within a
+        ``"distance:1mi"``, ``"distance:1km-floor"``), a band (``"bands:500m"``), or whether the user is within a
         radius: a multiple of a length (``"filter:1km"``), always the same (``"filter:5km-fixed"``), or any from a
         least one on (``"circle:2km"``).
 
@@ -284,7 +274,7 @@ def attack(
     region: Region | str | None = None,
     truth: tuple[float, float] | None = None,
 ) -> AttackOutcome:
-    """Look for one person through the answers of a service alone.
+    """Look for one user through the answers of a service alone.
 
     Parameters
     ----------
@@ -292,7 +282,7 @@ def attack(
         What `simulate` returns, or anything that answers; see `nearveil.attacks.oracle.CountedOracle`, and
         `nearveil.client.oracle` for a running service of your own.
     target : int or str, optional
-        Whom to find; an oracle about one person knows it.
+        Whom to find; an oracle about one user knows it.
     method : str or Attack
         ``"adaptive"``, ``"gi-lia"``, ``"zo-lia"``, ``"unfolding"``, your own as ``"file.py:Class"``, or
         an attack that is set up already.
@@ -301,8 +291,8 @@ def attack(
     tau_m : float
         How near counts as found, and how sure the adaptive attacker has to be.
     start : (float, float), optional
-        Latitude and longitude where the attack begins: a place where the target is listed. Needed with an oracle; a
-        simulated service is searched for one. With other answers than lists: a place that the target is rather near;
+        Latitude and longitude where the attack begins: a location where the target is listed. Needed with an oracle; a
+        simulated service is searched for one. With other answers than lists: a location that the target is rather near;
         without it the target is taken to be anywhere in the region.
     region : Region or str, optional
         With an oracle: the service's public region.
@@ -331,41 +321,31 @@ def attack(
         raise UsageError("say where the service is: region='berlin', a box, or a GeoJSON file")
     box = as_region(region)
     begin = None if start is None else spot_of(box.to_metres([start])[0])
-    if isinstance(service, Oracle):
-        if begin is None or target is None:
-            raise UsageError(
-                "say whom to find and where the attack begins: target=..., start=(latitude, longitude), where the "
-                "target is listed"
-            )
-        attack_setup = _attack_setup(method, box, len(service.colluders), tau_m)
-        result = attack_setup.attack.infer(service, target, begin)
+    setup = _attack_setup(method, box, len(service.colluders) if isinstance(service, Oracle) else 1, tau_m)
+    if not isinstance(service, Oracle):
+        result = setup.attack.locate(service, begin)
+    elif begin is None or target is None:
+        raise UsageError(
+            "say whom to find and where the attack begins: target=..., start=(latitude, longitude), where the "
+            "target is listed"
+        )
     else:
-        attack_setup = _attack_setup(method, box, 1, tau_m)
-        result = attack_setup.attack.locate(service, begin)
-    return AttackOutcome(
-        result=result,
-        region=box,
-        tau_m=tau_m,
-        truth=None if truth is None else spot_of(box.to_metres([truth])[0]),
-        title=f"{attack_setup.attack.name} on a service",
-    )
+        result = setup.attack.infer(service, target, begin)
+    known = None if truth is None else spot_of(box.to_metres([truth])[0])
+    return AttackOutcome(result=result, region=box, tau_m=tau_m, truth=known, title=f"{setup.attack.name} on a service")
 
 
 def _attack_simulation(
-    service: Simulation,
-    target: Person,
-    method: str | Attack,
-    accounts: int,
-    tau_m: float,
+    simulation: Simulation, target: Person, method: str | Attack, accounts: int, tau_m: float,
     start: tuple[float, float] | None,
-) -> AttackOutcome:
-    experiment, k, number = service.experiment, service.k, service.number_of(target)
-    setup = experiment.setup(0)
-    begin = None if start is None else spot_of(setup.region.to_metres([start])[0])
+) -> AttackOutcome:  # fmt: skip
+    experiment, k, number = simulation.experiment, simulation.k, simulation.number_of(target)
+    service = experiment.service(0)
+    begin = None if start is None else spot_of(service.region.to_metres([start])[0])
     instance = experiment.instances(0, k, number)[0] if begin is None else Instance(begin, number)
-    attack_setup = _attack_setup(method, setup.region, accounts, tau_m)
-    trial = Trial(setup, attack_setup, k, (instance,), near=begin)
-    return outcome_of(experiment, number, trial.run_one(0, setup.open()), tau_m=tau_m)
+    setup = _attack_setup(method, service.region, accounts, tau_m)
+    (result,) = service.attack(setup, k, [instance], near=begin)
+    return outcome_of(experiment, number, result, tau_m=tau_m)
 
 
 def _attack_setup(method: str | Attack, region: Region, accounts: int, tau_m: float) -> AttackSetup:
@@ -397,11 +377,11 @@ class PopulationAttack:
     rows : list of AttackRow
         A row for each k, attack and number of accounts.
     best : BestAttacker or None
-        The Bayes attacker, the best guess from one published place; None where nothing protects.
+        The Bayes attacker, the best guess from one published location; None where nothing protects.
     joint : BestAttacker or None
-        The same attacker matching everybody's published places to addresses at once; None unless asked for.
+        The same attacker matching everybody's published locations to addresses at once; None unless asked for.
     known_share : float
-        Share of the people whose addresses both of them know.
+        Share of the users whose addresses both of them know.
     """
 
     rows: list[AttackRow]
@@ -414,20 +394,19 @@ class PopulationAttack:
     person: int | None
 
     def _repr_html_(self) -> str:
-        """The table of all attacks, for a notebook."""
+        """Return the table of all attacks, for a notebook."""
         from nearveil.report.tables import with_paper  # noqa: PLC0415
 
-        protocol = self.experiment.protocol
-        table = html_table(*with_paper(self.rows, tau_m=protocol.tau_m))
+        table = html_table(*with_paper(self.rows, tau_m=self.experiment.protocol.tau_m))
         return html_card(f"Attacks on {self.experiment.dataset.name}", [], notes=[FROM_TRUE_PLACES], more=[table])
 
     def example(self) -> AttackOutcome:
         """Repeat the first attack, by the adaptive attacker if it took part, with all that can be drawn of it."""
-        experiment = self.experiment
+        experiment, k = self.experiment, self.ks[0]
         chosen = next((one for one in self.attack_setups if one.attack.name == "adaptive"), self.attack_setups[0])
-        setup, instances = experiment.setup(0), experiment.instances(0, self.ks[0], self.person)
-        result = Trial(setup, chosen, self.ks[0], instances).run_one(0, setup.open())
-        return outcome_of(experiment, instances[0].target, result, tau_m=experiment.protocol.tau_m)
+        first = experiment.instances(0, k, self.person)[:1]
+        (result,) = experiment.service(0).attack(chosen, k, first)
+        return outcome_of(experiment, first[0].target, result, tau_m=experiment.protocol.tau_m)
 
 
 def attack_population(
@@ -447,16 +426,15 @@ def attack_population(
     cores: int | None = None,
     progress: ProgressBar = no_bar,
 ) -> PopulationAttack:
-    """Attack many people of a population, each attack the same ones, as ``nearveil attack`` does.
+    """Attack many users of a population, each attack the same ones, as ``nearveil attack`` does.
 
     Parameters
     ----------
-    points : array of shape (n, 2)
-        Where people are: latitude and longitude in degrees.
-    region : Region or str, optional
-        Public; by default that of the mechanism, or a box around everybody.
+    points, region, answers
+        As in `simulate`. With other answers than lists the targets are anybody, and ``ks`` and ``accounts`` have no
+        meaning.
     name : str
-        What tables call them.
+        What tables call the population.
     attacks : sequence of str
         Names as in `attack`; by default all of Nearveil's own that can use the answers.
     ks, accounts : sequence of int
@@ -464,17 +442,14 @@ def attack_population(
     mechanism : Mechanism, optional
         Protects everybody, anew in every run.
     person : int, optional
-        Attack the person in this row alone.
+        Attack the user in this row alone.
     protocol : AttackProtocol, optional
         Runs, targets, tau and seed; by default the paper's.
-    answers : str
-        What the service answers, as in `simulate`. With other answers than lists the targets are anybody, and ``ks``
-        and ``accounts`` have no meaning.
     joint : bool
-        Whether the Bayes attacker also matches all published places to all addresses at once, each person at one.
+        Whether the Bayes attacker also matches all published locations to all addresses at once, each user at one.
         Needs a mechanism with a density.
     known_share : float
-        Share of the people whose addresses the Bayes attacker knows, so that nobody else lives there; it guesses
+        Share of the users whose addresses the Bayes attacker knows, so that nobody else lives there; it guesses
         others. Needs a mechanism.
     cores : int, optional
         Processes to use; all cores by default. Results do not depend on it.
@@ -488,29 +463,32 @@ def attack_population(
     >>> found = nv.attack_population(points, attacks=["gi-lia"], protocol=few, cores=1)
     >>> found.rows[0].attack, found.rows[0].score.acc.value
     ('gi-lia', 1.0)
-    >>> hidden = nv.attack_population(
-    ...     points, attacks=["gi-lia"], mechanism=nv.PlanarLaplace(noise_m=500), joint=True, protocol=few, cores=1
-    ... )
-    >>> hidden.joint.named.value > 0.02
-    True
     """
     protocol, used = protocol or AttackProtocol(), cores or os.cpu_count() or 1
     box, mechanism = in_service_region(region, mechanism, points)
     said = Answers.parse(answers)
     names = attacks_for(said) if attacks is None else attacks
-    attack_setups = set_up_attacks(names, box, colluders=accounts, tau_m=protocol.tau_m, answers=said)
+    setups = set_up_attacks(names, box, colluders=accounts, tau_m=protocol.tau_m, answers=said)
     experiment = AttackExperiment(Dataset(name, box, box.check(points)), protocol, mechanism, said)
-    ks = ks if said.is_list else (0,)
+    ks = tuple(ks) if said.is_list else (0,)
+    # What cannot be done is refused before anything is attacked.
     for k in ks:
         experiment.check_k(k)
-    _check_knowledge(experiment, joint=joint, known_share=known_share)
+    check_known_share(known_share, len(experiment.true_m))
+    if mechanism is None and (joint or known_share):
+        raise UsageError(
+            f"{'joint=' if joint else 'known_share='} is about published locations, and nobody is protected here; "
+            "give a mechanism"
+        )
     with progress(f"protecting {name}", protocol.runs) as advance:
         experiment.publish_all(advance)
-    total = len(ks) * len(attack_setups) * protocol.runs * protocol.instances
-    with progress(f"attacking {name}", total) as advance:
-        rows = experiment.run(attack_setups, ks, person=person, cores=used, progress=advance)
+    published = experiment.service(0).mechanism
+    if joint and published is not None:
+        check_has_density(channel_of(published))
+    with progress(f"attacking {name}", len(ks) * len(setups) * protocol.runs * protocol.instances) as advance:
+        rows = experiment.run(setups, ks, person=person, cores=used, progress=advance)
     best = matched = None
-    if mechanism is not None:
+    if published is not None:
         with progress(f"the best attacker on {name}", TARGETS) as advance:
             best = measure_best_attacker(experiment, advance, known_share=known_share, cores=used)
     if joint:
@@ -518,18 +496,5 @@ def attack_population(
             matched = measure_best_attacker(experiment, advance, joint=True, known_share=known_share)
     return PopulationAttack(
         rows=rows, best=best, joint=matched, known_share=known_share, experiment=experiment,
-        attack_setups=attack_setups, ks=tuple(ks), person=person,
+        attack_setups=setups, ks=ks, person=person,
     )  # fmt: skip
-
-
-def _check_knowledge(experiment: AttackExperiment, *, joint: bool, known_share: float) -> None:
-    """Refuse, before anything is attacked, what the Bayes attacker cannot know or use."""
-    check_known_share(known_share, len(experiment.true_m))
-    if experiment.mechanism is None and (joint or known_share):
-        raise UsageError(
-            f"{'joint=' if joint else 'known_share='} is about published locations, and nobody is protected here; "
-            "give a mechanism"
-        )
-    own = experiment.published(0).mechanism if joint else None
-    if own is not None:
-        check_has_density(channel_of(own))

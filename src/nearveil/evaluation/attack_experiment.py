@@ -1,54 +1,227 @@
-"""A population under attack: every attack against the same people, run by run, protected or not.
+"""Attacks on a population: its service, whom to attack from where, the attacks, and how they did.
 
-How attacks did is Dist, Acc, Cost and queries. Means have 95 % intervals over runs, shares have binomial ones.
+Every attack has the same targets, run by run. Means have 95 % intervals over runs, shares have binomial ones.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from functools import cache, cached_property
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from nearveil.attacks.answers import LISTS, Answers
-from nearveil.attacks.base import AttackResult
+from nearveil.attacks.base import Attack, AttackResult, Trace
 from nearveil.attacks.oracle import Spot
 from nearveil.attacks.policies import AnswerPolicy
+from nearveil.attacks.registry import attack_class
+from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_trials import (
-    AttackSetup,
-    Instance,
-    ServiceSetup,
-    Trial,
-    anybody,
-    draw_instances,
-    instances_of_person,
-    run_trials,
-)
+from nearveil.evaluation.parallel import in_parallel
 from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
-from nearveil.types import FloatArray, Progress
+from nearveil.region import Region
+from nearveil.types import BoolArray, FloatArray, Progress
+
+LEAST_TAU_M = 1.0
+START_OFFSET_M = 100.0
+MOST_COLLUDERS = 32
+MOST_QUERIES = 1000
+_MOST_STARTS = 200
+_INSTANCES_AT_ONCE = 10
+# Instances, ties and noise of a run do not share a stream with those of any other.
+_SEED_STEP = 1_000_003
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredAttack:
+class AttackSetup:
+    """An attack and the number of accounts it is given."""
+
+    attack: Attack
+    colluders: int
+
+
+def set_up_attacks(
+    names: Sequence[str], region: Region, *, colluders: Sequence[int], tau_m: float, answers: Answers = LISTS
+) -> list[AttackSetup]:
+    """Return attacks for a region: the adaptive one once for each number of accounts, the others with their own.
+
+    On answers other than lists no attack has accounts.
+    """
+    if answers.is_list and any(not 1 <= count <= MOST_COLLUDERS for count in colluders):
+        raise UsageError(f"the adaptive attack takes 1 to {MOST_COLLUDERS} colluders; unfolding needs none")
+    found: list[AttackSetup] = []
+    for kind in map(attack_class, names):
+        if answers.is_list:
+            counts = colluders if kind.takes_more_colluders else (kind.colluders_needed,)
+            found += [AttackSetup(kind.for_region(region, tau_m=tau_m, colluders=count), count) for count in counts]
+        elif kind.takes_other_answers():
+            found.append(AttackSetup(kind.for_region(region, tau_m=tau_m, colluders=1), 0))
+        else:
+            raise UsageError(f"{kind.name} needs ranked lists; on answers={answers} use method=adaptive")
+    return found
+
+
+# The service of one run, and whom to attack in it: the paper's protocol.
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One attack to be made: the attacker starts where the target is listed."""
+
+    start: Spot
+    target: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Service:
+    """A service as it answers in one run.
+
+    ``places`` are in degrees where it has its users, as ``mechanism`` published them if there is one. It may publish
+    the attacker's accounts as well, or has them where they are put.
+    """
+
+    region: Region
+    places: FloatArray
+    mechanism: Mechanism | None = None
+    publishes_accounts: bool = False
+    answers: Answers = LISTS
+    policy: AnswerPolicy = field(default_factory=AnswerPolicy)
+    tells_exact: bool = False
+    seed: int = 1
+
+    @cached_property
+    def served_m(self) -> FloatArray:
+        """Where it has its users in meters; on its grid, if it has one."""
+        return self.policy.snapped(self.region.to_metres(self.places), self.region.half_extent_m)
+
+    def open(self) -> SimulatedService:
+        """Start the service."""
+        own = self.mechanism if self.publishes_accounts else None
+        return SimulatedService(
+            self.region, self.served_m, colluder_mechanism=own, rng=self.seed, policy=self.policy,
+            tells_exact=self.tells_exact,
+        )  # fmt: skip
+
+    def attack(
+        self, setup: AttackSetup, k: int, instances: Sequence[Instance], *, first: int = 0, near: Spot | None = None
+    ) -> list[AttackResult]:
+        """Attack users one after the other; the noise of the attacker's accounts depends on their numbers alone.
+
+        ``near`` is where the attacker takes a target to be whom answers other than lists are about.
+        """
+        service, found = self.open(), list[AttackResult]()
+        for seed, one in enumerate(instances, start=self.seed + 1 + first):
+            if self.answers.is_list:
+                oracle = service.oracle(k=k, colluders=setup.colluders, most_queries=MOST_QUERIES, rng=seed)
+                found.append(setup.attack.infer(oracle, one.target, one.start))
+            else:
+                about = service.person_oracle(self.answers, one.target, most_queries=MOST_QUERIES, rng=seed)
+                found.append(setup.attack.locate(about, near))
+        return found
+
+
+def draw_instances(
+    service: SimulatedService, people_m: FloatArray, *, k: int, count: int, rng: np.random.Generator
+) -> list[Instance]:
+    """Start at a point near a random user; the target is the k-th in the list there."""
+    found: list[Instance] = []
+    for _ in range(count):
+        # A service that is silent for small groups, or far from everybody, is asked elsewhere.
+        for _ in range(1 + _MOST_STARTS):
+            start = _near(people_m[rng.integers(len(people_m))], rng)
+            if listed := _ranked(service, start, k):
+                found.append(Instance(start, listed[-1]))
+                break
+        else:
+            raise UsageError("the service lists nobody near any of its people; relax its answer policy")
+    return found
+
+
+def instances_of_person(
+    service: SimulatedService, people_m: FloatArray, target: int, *, k: int, count: int, rng: np.random.Generator,
+    around: int | None = None,
+) -> list[Instance]:  # fmt: skip
+    """Start at points near users around the target from where it is listed; fewer than ``count`` if they are rare.
+
+    All users are where the service has them; ``around`` is how many of the nearest are tried, by default 2k + 1. A
+    target that is listed from none of these points, published far from where it is, is a `UsageError`.
+    """
+    by_distance = np.argsort(np.hypot(*(people_m - people_m[target]).T), kind="stable")
+    by_distance = by_distance[: 2 * k + 1 if around is None else around]
+    found: list[Instance] = []
+    for _ in range(20 * count):
+        start = _near(people_m[rng.choice(by_distance)], rng)
+        if target in _ranked(service, start, k):
+            found.append(Instance(start, target))
+        if len(found) == count:
+            break
+    if not found:
+        raise UsageError("this person is listed from no place near their own; raise k=, or attack somebody else")
+    return found
+
+
+def _near(place: FloatArray, rng: np.random.Generator) -> Spot:
+    """Return a point within 100 m, any as likely as any other."""
+    length, angle = START_OFFSET_M * math.sqrt(rng.random()), 2 * math.pi * rng.random()
+    return float(place[0] + length * math.cos(angle)), float(place[1] + length * math.sin(angle))
+
+
+def _ranked(service: SimulatedService, start: Spot, k: int) -> list[int]:
+    return [person for person in service.oracle(k=k, colluders=0).nearby(start) if isinstance(person, int)]
+
+
+# Many attacks, the same whatever the number of cores.
+
+
+Task = tuple[Service, AttackSetup, int, Sequence[Instance]]
+"""An attack on some users of a service that lists k."""
+
+
+def run_attacks(tasks: Sequence[Task], *, cores: int = 1, progress: Progress | None = None) -> list[list[AttackResult]]:
+    """Run attacks, and return their results in the order of the tasks, without traces."""
+    parts: list[tuple[int, int, Task]] = []
+    for number, (service, setup, k, instances) in enumerate(tasks):
+        # Other processes get no mechanism that they do not need, which may be large.
+        sent = service if service.publishes_accounts else replace(service, mechanism=None)
+        starts = range(0, len(instances), _INSTANCES_AT_ONCE)
+        parts += [(number, at, (sent, setup, k, instances[at : at + _INSTANCES_AT_ONCE])) for at in starts]
+    found: list[list[AttackResult]] = [[] for _ in tasks]
+    for (number, _, _), results in zip(parts, in_parallel(_run_part, parts, cores=cores), strict=True):
+        found[number] += results
+        if progress:
+            progress(len(results))
+    return found
+
+
+def _run_part(part: tuple[int, int, Task]) -> list[AttackResult]:
+    _, first, (service, setup, k, instances) = part
+    _warm_up(setup, service.region, service.answers)
+    # Traces are large, and hundreds of them are never drawn.
+    return [replace(result, trace=Trace()) for result in service.attack(setup, k, instances, first=first)]
+
+
+@cache
+def _warm_up(setup: AttackSetup, region: Region, answers: Answers) -> None:
+    """Attack somebody in a tiny town once per process: compiling is not a cost of the attack."""
+    rng = np.random.default_rng(1)
+    town = Service(region=region, places=region.from_metres(rng.normal(0, 300, (60, 2))), answers=answers)
+    town.attack(setup, 5, draw_instances(town.open(), town.served_m, k=5, count=1, rng=rng))
+
+
+# How attacks did.
+
+
+class Attempt(NamedTuple):
     """One attack beside the truth.
 
-    Attributes
-    ----------
-    error_m : float
-        From the estimate to where the target is; from the start where the attack believes nothing.
-    served_error_m : float
-        The same to where the service has the target: what a certificate speaks of.
-    start_distance_m : float
-        From the start to where the service has the target.
-    others_listed, others_claimed, others_located : int
-        Other people in the attack's lists, how many it claims to have located, and how many are within tau of there.
-    radius_m : float or None
-        The radius that the attack states; see `AttackResult`.
+    Errors are from the estimate, or else the start, to where the target is and to where the service has it; the start's
+    distance is to the latter. Of other users in its lists: how many there are, how many the attack claims to have
+    located, and how many are within tau of there. The radius is not a number where the attack states none.
     """
 
     error_m: float
@@ -60,73 +233,38 @@ class ScoredAttack:
     others_listed: int
     others_claimed: int
     others_located: int
-    radius_m: float | None = None
+    radius_m: float
 
 
 def compare(
-    result: AttackResult,
-    instance: Instance,
-    *,
-    true_m: FloatArray,
-    served_m: FloatArray,
-    half_extent_m: tuple[float, float],
-    tau_m: float,
-) -> ScoredAttack:
+    result: AttackResult, instance: Instance, service: Service, *, true_m: FloatArray, tau_m: float
+) -> Attempt:  # fmt: skip
     """Put one result beside the truth."""
-    guess = instance.start if result.estimate is None else _into_region(result.estimate, half_extent_m)
-    located = [
-        person
-        for person, spot in result.others.items()
-        if person in result.listed and _gap(spot, true_m, person) <= tau_m
-    ]
-    return ScoredAttack(
-        error_m=_gap(guess, true_m, instance.target),
-        served_error_m=_gap(guess, served_m, instance.target),
-        start_distance_m=_gap(instance.start, served_m, instance.target),
-        queries=result.queries,
-        seconds=result.seconds,
-        certified=result.certified,
-        others_listed=len(result.listed),
-        others_claimed=len(result.others),
-        others_located=len(located),
-        radius_m=result.radius_m,
-    )
 
+    def gap(spot: Spot, places_m: FloatArray, person: object) -> float:
+        return math.dist(spot, places_m[person]) if isinstance(person, int) else math.inf
 
-def _into_region(spot: Spot, half_extent_m: tuple[float, float]) -> Spot:
-    """Move an estimate into the region, which is public."""
-    (x, y), (width, height) = spot, half_extent_m
-    return min(max(x, -width), width), min(max(y, -height), height)
-
-
-def _gap(spot: Spot, places_m: FloatArray, person: object) -> float:
-    return math.dist(spot, places_m[person]) if isinstance(person, int) else math.inf
+    x, y = instance.start if result.estimate is None else result.estimate
+    width, height = service.region.half_extent_m
+    # The region is public: nobody takes a target to be outside.
+    guess = min(max(x, -width), width), min(max(y, -height), height)
+    others_m = [gap(spot, true_m, one) for one, spot in result.others.items() if one in result.listed]
+    return Attempt(
+        gap(guess, true_m, instance.target), gap(guess, service.served_m, instance.target),
+        gap(instance.start, service.served_m, instance.target), result.queries, result.seconds, result.certified,
+        len(result.listed), len(result.others), sum(each_m <= tau_m for each_m in others_m),
+        math.nan if result.radius_m is None else result.radius_m,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class AttackScore:
-    """All attempts of one attack in one setting, runs by runs.
+    """All attempts of one attack in one setting: mean error, share within tau, seconds and queries of an attack.
 
-    Attributes
-    ----------
-    dist_m, cost_s, queries : Mean
-        Mean error, seconds per attack, questions per attack.
-    acc, certified : Share
-        Share within tau, share certified.
-    queries_p95 : float
-        95th percentile of the questions, over all attempts.
-    false_certificates : int
-        Certified, and farther than tau from where the service has the target.
-    at_least : float or None
-        Questions that no attack can do without on average, even with everybody else's map; see `least_questions`.
-    others_located : float or None
-        Share of all other people in the attack's lists who were located within tau; None if none were looked for.
-    acc_served : Share or None
-        Share within tau of where the service has the target: its published place, or its place on the service's grid.
-    radius_m : float or None
-        Mean of the radii that the attack states; None if it states none.
-    radius_held : float or None
-        Share of these within which the service has the target.
+    A certificate is false if the service has the target farther off than tau; ``acc_served`` is the share within tau of
+    there. ``at_least`` queries are needed on average, even with everybody else's map; see `least_questions`. Of all
+    other users in the lists ``others_located`` were located within tau, None if none were looked for. ``radius_m`` is
+    the mean of the radii that the attack states, and ``radius_held`` the share of them that hold the target.
     """
 
     runs: int
@@ -145,50 +283,48 @@ class AttackScore:
     radius_held: float | None = None
 
 
-def score_attempts(runs: Sequence[Sequence[ScoredAttack]], *, tau_m: float, k: int, farthest_m: float) -> AttackScore:
+def score_attempts(runs: Sequence[Sequence[Attempt]], *, tau_m: float, k: int, farthest_m: float) -> AttackScore:
     """Return the score of an attack from its attempts, run by run."""
+    columns = np.moveaxis(np.array(runs, dtype=np.float64), 2, 0)
+    error_m, served_m, start_m, queries, seconds, certified, listed, claimed, located, radius_m = columns
+    stated = ~np.isnan(radius_m)
+    bits = [bits_to_find(distance_m, tau_m, farthest_m) for distance_m in start_m.flat]
 
-    def over_runs(value: Callable[[ScoredAttack], float]) -> Mean:
-        return mean_over_runs([float(np.mean([value(attempt) for attempt in run])) for run in runs])
+    def over_runs(values: FloatArray) -> Mean:
+        return mean_over_runs(values.mean(axis=1).tolist())
 
-    def share(holds: Callable[[ScoredAttack], bool]) -> Share:
-        return share_over_runs([sum(holds(attempt) for attempt in run) for run in runs], len(runs[0]))
+    def share(holds: BoolArray) -> Share:
+        return share_over_runs(holds.sum(axis=1).tolist(), holds.shape[1])
 
-    everything = [attempt for run in runs for attempt in run]
-    listed = sum(attempt.others_listed for attempt in everything)
-    located = sum(attempt.others_located for attempt in everything)
-    bits = [bits_to_find(attempt.start_distance_m, tau_m, farthest_m) for attempt in everything]
-    stated = [(one.radius_m, one.served_error_m) for one in everything if one.radius_m is not None]
     return AttackScore(
-        runs=len(runs),
-        instances=len(runs[0]),
-        dist_m=over_runs(lambda attempt: attempt.error_m),
-        acc=share(lambda attempt: attempt.error_m <= tau_m),
-        cost_s=over_runs(lambda attempt: attempt.seconds),
-        queries=over_runs(lambda attempt: attempt.queries),
-        queries_p95=float(np.percentile([attempt.queries for attempt in everything], 95)),
-        certified=share(lambda attempt: attempt.certified),
-        false_certificates=sum(attempt.certified and attempt.served_error_m > tau_m for attempt in everything),
+        runs=len(error_m),
+        instances=len(error_m[0]),
+        dist_m=over_runs(error_m),
+        acc=share(error_m <= tau_m),
+        cost_s=over_runs(seconds),
+        queries=over_runs(queries),
+        queries_p95=float(np.percentile(queries, 95)),
+        certified=share(certified > 0),
+        false_certificates=int(((certified > 0) & (served_m > tau_m)).sum()),
         at_least=least_questions(float(np.mean(bits)), k) if k else None,
-        others_located=located / listed if any(attempt.others_claimed for attempt in everything) else None,
-        acc_served=share(lambda attempt: attempt.served_error_m <= tau_m),
-        radius_m=float(np.mean([radius for radius, _ in stated])) if stated else None,
-        radius_held=float(np.mean([error <= radius for radius, error in stated])) if stated else None,
+        others_located=float(located.sum() / listed.sum()) if claimed.any() else None,
+        acc_served=share(served_m <= tau_m),
+        radius_m=float(radius_m[stated].mean()) if stated.any() else None,
+        radius_held=float((served_m <= radius_m)[stated].mean()) if stated.any() else None,
     )
 
 
 def bits_to_find(distance_m: float, tau_m: float, farthest_m: float) -> float:
-    """Bits that lead to a circle of tau about a target at a distance from the start.
+    """Return how many bits lead to a circle of tau about a target at a distance from the start.
 
-    log2((2 (R/tau)² + 1/2) ln(Rmax / (tau/2))), for somebody who takes every order of magnitude of the distance from
-    the start to be equally likely.
+    log2((2 (R/tau)² + 1/2) ln(Rmax / (tau/2))), where every order of magnitude of the distance is as likely.
     """
     spread = max(math.log(farthest_m / (tau_m / 2)), 1.0)
     return max(math.log2((2 * (distance_m / tau_m) ** 2 + 0.5) * spread), 0.0)
 
 
 def least_questions(bits: float, k: int) -> float:
-    """Return how many questions are needed at least on average to learn so many bits about one person.
+    """Return how many queries are needed at least on average to learn so many bits about one user.
 
     Hand the attacker everybody else's map, and all of its own accounts: then an answer can only tell the target's place
     among the k of the list, or that it is not listed, which is at most log2(k + 1) bits.
@@ -202,11 +338,6 @@ def least_questions(bits: float, k: int) -> float:
 
 
 # The experiment.
-
-
-# Instances, ties and noise of a run do not share a stream with those of any other.
-_SEED_STEP = 1_000_003
-LEAST_TAU_M = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,16 +376,8 @@ class AttackProtocol:
             raise UsageError("tau must be a distance of at least 1 m, such as 100m")
 
     def seed_of(self, run: int) -> int:
-        """Seed of one run."""
+        """Return the seed of one run."""
         return self.seed * _SEED_STEP + run * 7919
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PublishedRun:
-    """What the service answers from in one run: true places, or published ones and who published them."""
-
-    served: FloatArray
-    mechanism: Mechanism | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,19 +396,7 @@ class AttackRow:
 
 
 class AttackExperiment:
-    """One population, as the service has it in every run.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        True places.
-    protocol : AttackProtocol
-        How it is measured.
-    mechanism : Mechanism, optional
-        Protects everybody, anew in every run; without it the service answers from true places.
-    answers : Answers
-        What the service answers; ranked lists by default.
-    """
+    """Attacks on a population, whom a mechanism, if there is one, publishes anew in every run."""
 
     def __init__(
         self, dataset: Dataset, protocol: AttackProtocol, mechanism: Mechanism | None, answers: Answers = LISTS
@@ -300,119 +411,84 @@ class AttackExperiment:
             )
         self.dataset, self.protocol, self.mechanism, self.answers = dataset, protocol, mechanism, answers
         self.true_m = dataset.region.to_metres(dataset.places)
-        self._published: dict[int, PublishedRun] = {}
+        self._services: dict[int, Service] = {}
 
     def check_k(self, k: int) -> None:
         """Refuse lists that are longer than the population allows."""
         if self.answers.is_list and not 1 <= k <= len(self.true_m):
             raise UsageError(f"k must lie between 1 and the number of people, {len(self.true_m):,}")
 
-    def published(self, run: int) -> PublishedRun:
-        """What the service answers from in one run; published once, when it is first asked for."""
-        if run not in self._published:
-            self._published[run] = self._publish(run)
-        return self._published[run]
+    def service(self, run: int) -> Service:
+        """Return the service of one run, which publishes everybody when it is first asked for."""
+        if run not in self._services:
+            protocol, places, own = self.protocol, self.dataset.places, self.mechanism
+            seed = protocol.seed_of(run)
+            if own is not None:
+                own = own.with_params(seed=seed, **own.learned_params).fitted_on(places)
+                places = own.perturb(places)
+            self._services[run] = Service(
+                region=self.dataset.region, places=places, mechanism=own, seed=seed, answers=self.answers,
+                publishes_accounts=protocol.published_colluders, policy=protocol.policy,
+                tells_exact=protocol.tells_exact,
+            )  # fmt: skip
+        return self._services[run]
 
     def publish_all(self, progress: Progress) -> Self:
         """Publish all runs now, to show how long it takes."""
         for run in range(self.protocol.runs):
-            self.published(run)
+            self.service(run)
             progress(1)
         return self
 
-    def _publish(self, run: int) -> PublishedRun:
-        if self.mechanism is None:
-            return PublishedRun(self.dataset.places, None)
-        seeded = self.mechanism.with_params(seed=self.protocol.seed_of(run), **self.mechanism.learned_params)
-        own = seeded.fitted_on(self.dataset.places)
-        return PublishedRun(own.perturb(self.dataset.places), own)
-
-    def setup(self, run: int) -> ServiceSetup:
-        """The service of one run."""
-        published = self.published(run)
-        region, policy = self.dataset.region, self.protocol.policy
-        return ServiceSetup(
-            region,
-            policy.snapped(region.to_metres(published.served), region.half_extent_m),
-            published.mechanism if self.protocol.published_colluders else None,
-            self.protocol.seed_of(run),
-            self.answers,
-            policy,
-            self.protocol.tells_exact,
-        )
-
     def instances(self, run: int, k: int, person: int | None = None) -> tuple[Instance, ...]:
-        """Whom to attack in one run, the same for every attack_setup."""
-        setup = self.setup(run)
+        """Return whom to attack in one run, the same for every attack: those of the paper's protocol, or one person.
+
+        Answers other than lists are about anybody, and attacks begin without a location near them.
+        """
         self.check_k(k)
-        rng = np.random.default_rng([self.protocol.seed_of(run), k])
+        rng, count = np.random.default_rng([self.protocol.seed_of(run), k]), self.protocol.instances
         if not self.answers.is_list:
-            drawn = anybody(len(self.true_m), count=self.protocol.instances, rng=rng, person=person)
-        elif person is None:
-            drawn = draw_instances(setup.open(), self.true_m, k=k, count=self.protocol.instances, rng=rng)
-        else:
-            drawn = instances_of_person(
-                setup.open(), setup.served_m, person, k=k, count=self.protocol.instances, rng=rng
-            )
-        return tuple(drawn)
+            targets = rng.integers(len(self.true_m), size=count) if person is None else [person] * count
+            return tuple(Instance((0.0, 0.0), int(target)) for target in targets)
+        service, people_m = self.service(run).open(), self.service(run).served_m
+        if person is None:
+            return tuple(draw_instances(service, self.true_m, k=k, count=count, rng=rng))
+        return tuple(instances_of_person(service, people_m, person, k=k, count=count, rng=rng))
 
     def run(
-        self,
-        attack_setups: Sequence[AttackSetup],
-        ks: Sequence[int],
-        *,
-        person: int | None = None,
-        cores: int,
+        self, attack_setups: Sequence[AttackSetup], ks: Sequence[int], *, person: int | None = None, cores: int,
         progress: Progress | None = None,
-    ) -> list[AttackRow]:
-        """Attack, and return a row for each k and attack_setup."""
-        runs = range(self.protocol.runs)
-        setups = [self.setup(run) for run in runs]
-        targets = {(run, k): self.instances(run, k, person) for k in ks for run in runs}
-        cells = [(k, attack_setup) for k in ks for attack_setup in attack_setups]
-        trials = [Trial(setups[run], attack_setup, k, targets[run, k]) for k, attack_setup in cells for run in runs]
-        results = run_trials(trials, cores=cores, progress=progress)
-        attempts = [self._compare(trial, found) for trial, found in zip(trials, results, strict=True)]
-        return [
-            self.row(*cell, attempts[number * len(runs) : (number + 1) * len(runs)])
-            for number, cell in enumerate(cells)
-        ]
+    ) -> list[AttackRow]:  # fmt: skip
+        """Attack, and return a row for each k and attack.
 
-    def attempts(
-        self, run: int, attack_setup: AttackSetup, k: int, instances: tuple[Instance, ...] | None = None
-    ) -> list[ScoredAttack]:
-        """Attack in one run, in this process: the people of the protocol, or others."""
-        trial = Trial(self.setup(run), attack_setup, k, self.instances(run, k) if instances is None else instances)
-        return self._compare(trial, trial.run())
+        One person may be listed from fewer places than the protocol asks for; then every run has as many as the fewest.
+        """
+        tasks, runs = list[Task](), range(self.protocol.runs)
+        for k in ks:
+            drawn = [self.instances(run, k, person) for run in runs]
+            fewest = min(map(len, drawn))
+            tasks += [(self.service(run), one, k, drawn[run][:fewest]) for one in attack_setups for run in runs]
+        results = run_attacks(tasks, cores=cores, progress=progress)
+        attempts = [self.beside_truth(*work) for work in zip(tasks, results, strict=True)]
+        cells = range(0, len(tasks), len(runs))
+        return [self.row(tasks[at][2], tasks[at][1], attempts[at : at + len(runs)]) for at in cells]
 
-    def row(self, k: int, attack_setup: AttackSetup, attempts: Sequence[Sequence[ScoredAttack]]) -> AttackRow:
-        """Return the row of one attack_setup from its attempts, run by run."""
+    def beside_truth(self, task: Task, results: Sequence[AttackResult]) -> list[Attempt]:
+        """Compare the results of one task with the truth."""
+        (service, _, _, instances), tau_m = task, self.protocol.tau_m
+        return [compare(*one, service, true_m=self.true_m, tau_m=tau_m) for one in zip(results, instances, strict=True)]
+
+    def row(self, k: int, attack_setup: AttackSetup, attempts: Sequence[Sequence[Attempt]]) -> AttackRow:
+        """Return the row of one attack from its attempts, run by run."""
+        protocol, farthest_m = self.protocol, self.dataset.region.radius_m
         return AttackRow(
             attack=attack_setup.attack.name,
             dataset=self.dataset.name,
             k=k,
             colluders=attack_setup.colluders,
             protected=self.mechanism is not None,
-            published_colluders=self.protocol.published_colluders,
+            published_colluders=protocol.published_colluders,
+            score=score_attempts(attempts, tau_m=protocol.tau_m, k=k, farthest_m=farthest_m),
             answers=str(self.answers),
-            score=score_attempts(
-                attempts,
-                tau_m=self.protocol.tau_m,
-                k=k,
-                farthest_m=self.dataset.region.radius_m,
-            ),
-            policy=str(self.protocol.policy),
+            policy=str(protocol.policy),
         )
-
-    def _compare(self, trial: Trial, results: Sequence[AttackResult]) -> list[ScoredAttack]:
-        return [
-            compare(
-                result,
-                instance,
-                true_m=self.true_m,
-                served_m=trial.setup.served_m,
-                half_extent_m=self.dataset.region.half_extent_m,
-                tau_m=self.protocol.tau_m,
-            )
-            for result, instance in zip(results, trial.instances, strict=True)
-        ]

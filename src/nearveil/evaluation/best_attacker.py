@@ -1,31 +1,30 @@
 """The Bayes attacker beside the others: the best guess from what is published, which a defender should quote.
 
-It knows the mechanism and every address, but not who lives where. It guesses a place, which has an error, and an
-address, by which it names people; both are told apart by how dense it is where people live. It looks at one person
-alone, or matches everybody at once; and it may know where some of the people live, whose addresses are then taken.
+It knows the mechanism and every address, but not who lives where. It guesses a location, which has an error, and an
+address, by which it names users; both are told apart by how dense it is where users live. It looks at one user alone,
+or matches everybody at once; and it may know where some of the users live, whose addresses are then taken.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
-from nearveil.attacks.bayes import TARGETS_AT_ONCE, BayesAttacker, prior_from_points
+from nearveil.attacks.bayes import TARGETS_AT_ONCE
 from nearveil.attacks.channels import channel_of
 from nearveil.attacks.matching import match_everybody
-from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, density_tenths, named_by, score_naming
+from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, density_tenths, named_by
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import AttackExperiment
-from nearveil.evaluation.stats import Mean, Share, share_over_runs
-from nearveil.evaluation.workers import map_in_processes
+from nearveil.evaluation.parallel import in_parallel
+from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
+from nearveil.evaluation.tradeoff import chances_to_be_named, guesses
 from nearveil.mechanisms.base import Mechanism
 from nearveil.types import BoolArray, FloatArray, IntArray, Progress
 
 TARGETS = NAMING_TARGETS
-"""How many people are guessed, where there are as many."""
+"""How many users are guessed, where there are as many."""
 
 # Without a density the attacker samples the mechanism, which takes long.
 _SAMPLED_TARGETS = 200
@@ -35,14 +34,9 @@ _LEAST_IN_TENTH = 2
 
 @dataclass(frozen=True, slots=True)
 class AttackerScore:
-    """How the attacker did on some people.
+    """How the attacker did on some users, with 95 % intervals over them.
 
-    Attributes
-    ----------
-    dist_m : Mean
-        Mean error of its best guess of a place, with a 95 % interval over people.
-    found, named : Share
-        Shares of people within tau, and of those whose address is its first guess, ties shared evenly.
+    ``found`` is the share within tau, and ``named`` of those whose address is its first guess, ties shared evenly.
     """
 
     dist_m: Mean
@@ -53,7 +47,7 @@ class AttackerScore:
 
 @dataclass(frozen=True, slots=True)
 class BestAttacker(AttackerScore):
-    """How the attacker did on everybody, and on each tenth of density, the densest first; none where people are few."""
+    """How the attacker did on everybody, and on each tenth of density, the densest first; none where users are few."""
 
     tenths: tuple[AttackerScore, ...] = ()
 
@@ -68,40 +62,23 @@ class BestAttacker(AttackerScore):
         return self.tenths[-1].named if self.tenths else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Guesses:
-    """The attacker's guesses beside the truth, target by target."""
-
-    errors_m: FloatArray
-    found: BoolArray
-    named: FloatArray
-    tenths: IntArray
-
-    def score(self, tenth: int | None = None) -> AttackerScore:
-        """Put them together: all, or those of one tenth of density."""
-        chosen = np.full(len(self.tenths), True) if tenth is None else self.tenths == tenth
-        errors_m, count = self.errors_m[chosen], int(chosen.sum())
-        spread_m = float(errors_m.std(ddof=1)) / math.sqrt(count)
-        return AttackerScore(
-            Mean(float(errors_m.mean()), float(stats.t.ppf(0.975, count - 1)) * spread_m),
-            share_over_runs([int(self.found[chosen].sum())], count),
-            share_over_runs([float(self.named[chosen].sum())], count),
-            count,
+def check_known_share(share: float, people: int | None = None) -> None:
+    """Refuse a share of known users that leaves nobody to attack."""
+    if not 0 <= share < 1:
+        raise UsageError("the share of people who are known must be at least 0 and less than 1, such as 0.9")
+    if people is not None and share and people - round(share * people) < _LEAST_IN_TENTH:
+        raise UsageError(
+            f"with a share of {share:g} of {people:,} people known, fewer than two are left to attack; lower the share"
         )
 
 
 def measure_best_attacker(
-    experiment: AttackExperiment,
-    progress: Progress | None = None,
-    *,
-    targets: int = TARGETS,
-    joint: bool = False,
-    known_share: float = 0.0,
-    cores: int = 1,
-) -> BestAttacker | None:
-    """Let the Bayes attacker guess from the published places of the first run; None where nothing protects.
+    experiment: AttackExperiment, progress: Progress | None = None, *, targets: int = TARGETS, joint: bool = False,
+    known_share: float = 0.0, cores: int = 1,
+) -> BestAttacker | None:  # fmt: skip
+    """Let the Bayes attacker guess from the published locations of the first run; None where nothing protects.
 
-    Its list of addresses is the population itself, the target's place among them: the strongest prior there is. It
+    Its list of addresses is the population itself, the target's location among them: the strongest prior there is. It
     needs no list from the service and no accounts, so it is the same for every k.
 
     Parameters
@@ -109,149 +86,84 @@ def measure_best_attacker(
     joint : bool
         Whether everybody is matched at once, each at one address. The targets are the same.
     known_share : float
-        Share of the people whose addresses the attacker knows, so that nobody else lives there. The targets are
-        others; where these are fewer than ``targets``, it is repeated with other people known.
+        Share of the users whose addresses the attacker knows, so that nobody else lives there. The targets are
+        others; where these are fewer than ``targets``, it is repeated with other users known.
     """
-    check_known_share(known_share, len(experiment.true_m))
-    published = experiment.published(0)
-    if published.mechanism is None or len(experiment.true_m) < _LEAST_IN_TENTH:
+    places, service = experiment.dataset.places, experiment.service(0)
+    check_known_share(known_share, len(places))
+    if service.mechanism is None or len(places) < _LEAST_IN_TENTH:
         return None
-    if not channel_of(published.mechanism).prepares_fast:
+    if not channel_of(service.mechanism).prepares_fast:
         targets = min(targets, _SAMPLED_TARGETS)
-    rng, places = np.random.default_rng(experiment.protocol.seed), experiment.dataset.places
+    rng, tau_m = np.random.default_rng(experiment.protocol.seed), experiment.protocol.tau_m
     groups = _groups(len(places), known_share, min(targets, len(places)), rng)
-    attacker = _Attacker(published.mechanism, places, published.served, experiment.protocol.tau_m)
-    guesses = attacker.match(groups, progress) if joint else attacker.guess(groups, cores, progress)
-    whole = guesses.score()
-    return BestAttacker(whole.dist_m, whole.found, whole.named, whole.targets, scores_by_tenth(guesses))
+    work = [
+        (service.mechanism, places[unknown], service.places[unknown], part, tau_m)
+        for unknown, group in groups
+        for part in _parts(np.searchsorted(unknown, group), len(group) if joint else _AT_ONCE)
+    ]
+    parts = []
+    # Matching everybody takes all the memory that there is; one core does it.
+    for answer in in_parallel(_match if joint else _guess, work, cores=1 if joint else cores):
+        parts.append(answer)
+        if progress:
+            progress(len(answer[0]))
+    errors_m, near, named = (np.concatenate(column) for column in zip(*parts, strict=True))
+    tenths = density_tenths(experiment.true_m)[np.concatenate([group for _, group in groups])]
+
+    def score(chosen: BoolArray) -> AttackerScore:
+        count = int(chosen.sum())
+        found, first = (share_over_runs([float(each[chosen].sum())], count) for each in (near, named))
+        return AttackerScore(mean_over_runs(errors_m[chosen].tolist()), found, first, count)
+
+    enough = np.bincount(tenths, minlength=TENTHS).min() >= _LEAST_IN_TENTH
+    by_tenth = tuple(score(tenths == tenth) for tenth in range(TENTHS)) if enough else ()
+    whole = score(tenths >= 0)
+    return BestAttacker(whole.dist_m, whole.found, whole.named, whole.targets, by_tenth)
 
 
-def check_known_share(share: float, people: int | None = None) -> None:
-    """Refuse a share of known people that leaves nobody to attack."""
-    if not 0 <= share < 1:
-        raise UsageError("the share of people who are known must be at least 0 and less than 1, such as 0.9")
-    if people is not None and share and _unknown(people, share) < _LEAST_IN_TENTH:
-        raise UsageError(
-            f"with a share of {share:g} of {people:,} people known, fewer than two are left to attack; lower the share"
-        )
-
-
-def _unknown(people: int, share: float) -> int:
-    return people - round(share * people)
+_Group = tuple[IntArray, IntArray]
+"""Users whom the attacker does not know, as sorted rows, and whom of them it guesses; the others it knows."""
 
 
 def _groups(people: int, known_share: float, targets: int, rng: np.random.Generator) -> list[_Group]:
-    """Draw whom the attacker does not know, in groups that make up the targets; in each it knows all others."""
+    """Draw groups that make up the targets."""
     if not known_share:
-        return [_Group(np.arange(people), rng.choice(people, size=targets, replace=False))]
-    order, size = rng.permutation(people), _unknown(people, known_share)
-    groups = []
-    for start in range(0, targets, size):
-        # The last group is as large as the others.
-        unknown = order[start : start + size] if start + size <= people else order[-size:]
-        groups.append(_Group(np.sort(unknown), order[start : min(start + size, targets)]))
-    return groups
-
-
-def scores_by_tenth(guesses: Guesses) -> tuple[AttackerScore, ...]:
-    """Return the score of each tenth of density, the densest first; none where a tenth has too few people."""
-    if np.bincount(guesses.tenths, minlength=TENTHS).min() < _LEAST_IN_TENTH:
-        return ()
-    return tuple(guesses.score(tenth) for tenth in range(TENTHS))
-
-
-def guess_people(
-    mechanism: Mechanism,
-    places: FloatArray,
-    published: FloatArray,
-    targets: IntArray,
-    *,
-    tau_m: float,
-    cores: int = 1,
-    progress: Progress | None = None,
-) -> Guesses:
-    """Let the attacker guess the places and the addresses of some of the people whose true places are known."""
-    attacker = _Attacker(mechanism, places, published, tau_m)
-    return attacker.guess([_Group(np.arange(len(places)), targets)], cores, progress)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Group:
-    """People whom the attacker does not know, as sorted rows, and whom of them it guesses; the others it knows."""
-
-    unknown: IntArray
-    targets: IntArray
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Attacker:
-    """Who knows the mechanism and all addresses, has what was published, and may know where some people live."""
-
-    mechanism: Mechanism
-    places: FloatArray
-    published: FloatArray
-    tau_m: float
-
-    def guess(self, groups: list[_Group], cores: int, progress: Progress | None) -> Guesses:
-        """Guess each target alone."""
-        work = [
-            _Work(self.mechanism, self.places[group.unknown], self.published[targets], self.tau_m)
-            for group in groups
-            for targets in _parts(group.targets, _AT_ONCE)
-        ]
-        found = [np.empty((0, 2, 2))] * len(work)
-        for index, guesses_m in map_in_processes(_Work.do, work, cores=cores):
-            found[index] = guesses_m
-            if progress:
-                progress(len(guesses_m))
-        named = [
-            score_naming(
-                self.mechanism,
-                self.places[group.unknown],
-                self.published[group.unknown],
-                targets=np.searchsorted(group.unknown, group.targets),
-            ).probabilities
-            for group in groups
-        ]
-        return self._beside_truth(groups, np.concatenate(found), np.concatenate(named))
-
-    def match(self, groups: list[_Group], progress: Progress | None) -> Guesses:
-        """Match everybody to addresses at once, and guess the targets by that."""
-        found, named = [], []
-        for group in groups:
-            matching = match_everybody(self.mechanism, self.places[group.unknown], self.published[group.unknown])
-            for targets in _parts(np.searchsorted(group.unknown, group.targets), TARGETS_AT_ONCE):
-                logs = matching.log_likelihoods(targets)
-                named.append(named_by(matching.book, logs, matching.book.lives_at[targets]))
-                middle_m = self.mechanism.resolved_region.to_metres(matching.published[targets])
-                guesses = [matching.guess(*one, self.tau_m) for one in zip(logs, middle_m, strict=True)]
-                found.append(np.array([(guess.median, guess.best_disc) for guess in guesses]))
-                if progress:
-                    progress(len(targets))
-        return self._beside_truth(groups, np.concatenate(found), np.concatenate(named))
-
-    def _beside_truth(self, groups: list[_Group], guesses_m: FloatArray, named: FloatArray) -> Guesses:
-        targets = np.concatenate([group.targets for group in groups])
-        true_m = self.mechanism.resolved_region.to_metres(self.places)
-        errors_m, disc_errors_m = (np.hypot(*(guesses_m[:, kind] - true_m[targets]).T) for kind in range(2))
-        return Guesses(errors_m, disc_errors_m <= self.tau_m, named, density_tenths(true_m)[targets])
+        return [(np.arange(people), rng.choice(people, size=targets, replace=False))]
+    order, size = rng.permutation(people), people - round(known_share * people)
+    # The last group is as large as the others.
+    unknown = [order[min(start, people - size) :][:size] for start in range(0, targets, size)]
+    return [(np.sort(rows), order[:targets][at * size : (at + 1) * size]) for at, rows in enumerate(unknown)]
 
 
 def _parts(rows: IntArray, size: int) -> list[IntArray]:
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Work:
-    """What one process does: some targets."""
+_Work = tuple[Mechanism, FloatArray, FloatArray, IntArray, float]
+"""Mechanism, locations and what is published of all who may live there, rows of the targets, and tau."""
+_Guesses = tuple[FloatArray, BoolArray, FloatArray]
+"""Error of each target, whether it is within tau, and how likely the first guess of an address is right."""
 
-    mechanism: Mechanism
-    places: FloatArray
-    published: FloatArray
-    tau_m: float
 
-    def do(self) -> FloatArray:
-        """Return two guesses of each target: the best for the mean error, and the best for the share within tau."""
-        prior = prior_from_points(self.places, self.mechanism.resolved_region, spread_m=0.0)
-        attacker = BayesAttacker(mechanism=self.mechanism, prior=prior, tau_m=self.tau_m)
-        return np.array([(guess.median, guess.best_disc) for guess in attacker.estimate_many(self.published)])
+def _guess(work: _Work) -> _Guesses:
+    """Guess each target alone."""
+    mechanism, places, published, targets, tau_m = work
+    errors_m, found = guesses(mechanism, places, published, targets, tau_m=tau_m)
+    return errors_m, found, chances_to_be_named(mechanism, places, published, targets)
+
+
+def _match(work: _Work) -> _Guesses:
+    """Match everybody to addresses at once, and guess the targets by that."""
+    mechanism, places, published, rows, tau_m = work
+    region, found, named = mechanism.resolved_region, list[FloatArray](), list[FloatArray]()
+    matching = match_everybody(mechanism, places, published)
+    for targets in _parts(rows, TARGETS_AT_ONCE):
+        logs = matching.log_likelihoods(targets)
+        named.append(named_by(matching.book, logs, matching.book.lives_at[targets]))
+        middle_m = region.to_metres(matching.published[targets])
+        points = [matching.guess(*one, tau_m) for one in zip(logs, middle_m, strict=True)]
+        found.append(np.array([(point.median, point.best_disc) for point in points]))
+    gaps_m = np.concatenate(found) - region.to_metres(places)[rows][:, None]
+    errors_m, disc_errors_m = np.hypot(*gaps_m.transpose(2, 1, 0))
+    return errors_m, disc_errors_m <= tau_m, np.concatenate(named)

@@ -1,7 +1,7 @@
-"""A campaign against a population: everybody is mapped through ranked lists, then further people join and are found.
+"""A campaign against a population: everybody is mapped through ranked lists, then further users join and are found.
 
-The campaign sees where the service has people. Where a mechanism protects them, that is where they are published, so
-errors are given to both places, and the Bayes attacker stands beside them: the best guess from a published place.
+The campaign sees where the service has its users. Where a mechanism protects them, that is where they are published, so
+errors are given to both locations, and the Bayes attacker stands beside them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,13 @@ from nearveil.attacks.policies import AnswerPolicy, as_policy
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack import FROM_TRUE_PLACES, in_service_region
-from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, bits_to_find, least_questions
-from nearveil.evaluation.attack_trials import instances_of_person
+from nearveil.evaluation.attack_experiment import (
+    AttackExperiment,
+    AttackProtocol,
+    bits_to_find,
+    instances_of_person,
+    least_questions,
+)
 from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
 from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
 from nearveil.html_card import html_card
@@ -31,7 +36,7 @@ from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, Progress, ProgressBar, no_bar
 
 FURTHER = 100
-"""How many further people join, where there are ten times as many."""
+"""How many further users join, where there are ten times as many."""
 
 _MOST_TIMES = 2
 _LEAST_MOST = 200
@@ -39,22 +44,18 @@ _LEAST_MOST = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FurtherPeople:
-    """People who joined after the campaign, found with everybody on its map as landmarks.
+    """Users who joined after the campaign, searched for with everybody on its map as landmarks.
 
-    Attributes
-    ----------
-    questions : Mean
-        Questions per person, with a 95 % interval over people; the one at which the person was first seen counts.
-    found : Share
-        Share within tau of where the service has them.
-    at_least : float
-        Questions that no attack can do without on average; see `least_questions`.
+    Queries count from the one in which the user was first seen; ``found`` is the share within tau of where the service
+    has them, and ``at_least`` is what no attack can do without on average, see `least_questions`. Those who were
+    ``never_listed``, as others are at the very same location, cannot be searched for and are not in ``people``.
     """
 
     people: int
     questions: Mean
     found: Share
     at_least: float
+    never_listed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,13 +65,13 @@ class CampaignOutcome:
     Attributes
     ----------
     result : CampaignResult
-        What the attacker has, in metres.
+        What the attacker has, in meters.
     rows : ndarray of int
-        Row of each person on the map, among those that the service had.
+        Row of each user on the map, among those that the service had.
     true_m, served_m : ndarray of shape (people, 2)
-        Where people are, and where the service has them.
+        Where users are, and where the service has them.
     best : BestAttacker or None
-        The Bayes attacker, the best guess from one published place; None where nothing protects.
+        The Bayes attacker, the best guess from one published location; None where nothing protects.
     """
 
     name: str
@@ -87,27 +88,27 @@ class CampaignOutcome:
 
     @property
     def people(self) -> int:
-        """How many people the service had."""
+        """How many users the service had."""
         return len(self.true_m)
 
     @property
     def errors_m(self) -> FloatArray:
-        """From the estimates to where the service has people; of those who were seen."""
+        """From the estimates to where the service has users; of those who were seen."""
         return np.asarray(np.hypot(*(self.result.estimates_m - self.served_m[self.rows]).T))
 
     @property
     def true_errors_m(self) -> FloatArray:
-        """From the estimates to where people are; of those who were seen."""
+        """From the estimates to where users are; of those who were seen."""
         return np.asarray(np.hypot(*(self.result.estimates_m - self.true_m[self.rows]).T))
 
     @property
     def located(self) -> int:
-        """How many people the map has within tau of where the service has them."""
+        """How many users the map has within tau of where the service has them."""
         return int((self.errors_m <= self.tau_m).sum())
 
     @property
     def truly_located(self) -> int:
-        """How many people the map has within tau of where they are."""
+        """How many users the map has within tau of where they are."""
         return int((self.true_errors_m <= self.tau_m).sum())
 
     @property
@@ -117,7 +118,7 @@ class CampaignOutcome:
 
     @property
     def coverage(self) -> float | None:
-        """Share of people seen whom their radius holds; None if nobody was seen."""
+        """Share of users seen whom their radius holds; None if nobody was seen."""
         return float(np.mean(self.errors_m <= self.result.radii_m)) if len(self.rows) else None
 
     def _repr_html_(self) -> str:
@@ -140,26 +141,18 @@ def attack_campaign(
     cores: int | None = None,
     progress: ProgressBar = no_bar,
 ) -> CampaignOutcome:
-    """Map a whole crowd by asking ranked lists from many places, then find further people with the map.
+    """Map a whole crowd by asking ranked lists from many locations, then find further users with the map.
 
     Parameters
     ----------
-    points : array of shape (n, 2)
-        Where people are: latitude and longitude in degrees.
-    region : Region or str, optional
-        Public; by default that of the mechanism, or a box around everybody.
-    k : int
-        How many people a list has.
-    mechanism : Mechanism, optional
-        Protects everybody; without it the service answers from true places.
+    points, region, k, mechanism, policy, seed
+        As in `simulate`.
     tau_m : float
         Located means within this distance.
-    policy : AnswerPolicy or str, optional
-        What is done to a list before it is shown, as in `simulate`.
     most_questions : int, optional
-        At most so many questions; by default two for each person.
+        At most so many queries; by default two for each user.
     further : int
-        So many of the people, drawn at random and a tenth at most, join only after the campaign.
+        So many of the users, drawn at random and a tenth at most, join only after the campaign.
 
     Examples
     --------
@@ -181,7 +174,7 @@ def attack_campaign(
         raise UsageError(f"k must lie between 1 and the number of people, {len(at_first):,}")
     with progress(f"protecting {name}", 1) as advance:
         experiment.publish_all(advance)
-    served_m = experiment.setup(0).served_m
+    served_m = experiment.service(0).served_m
     most = max(_MOST_TIMES * len(at_first), _LEAST_MOST) if most_questions is None else most_questions
     campaign = Campaign(half_extent_m=box.half_extent_m, tau_m=tau_m, most_questions=most, seed=seed)
     service = SimulatedService(box, served_m[at_first], rng=seed, policy=protocol.policy)
@@ -193,53 +186,42 @@ def attack_campaign(
         with progress(f"the best attacker on {name}", TARGETS) as advance:
             best = measure_best_attacker(experiment, advance, cores=cores or os.cpu_count() or 1)
     return CampaignOutcome(
-        name=name,
-        region=box,
-        k=k,
-        tau_m=tau_m,
-        result=result,
-        rows=np.array(result.people, dtype=np.int64),
-        true_m=experiment.true_m[at_first],
-        served_m=served_m[at_first],
-        further=joined,
-        best=best,
+        name=name, region=box, k=k, tau_m=tau_m, result=result, rows=np.array(result.people, dtype=np.int64),
+        true_m=experiment.true_m[at_first], served_m=served_m[at_first], further=joined, best=best,
         is_protected=mechanism is not None,
-    )
+    )  # fmt: skip
 
 
 def _find_further(
     experiment: AttackExperiment, result: CampaignResult, at_first: IntArray, later: IntArray, k: int,
     progress: Progress,
 ) -> FurtherPeople | None:  # fmt: skip
-    """Let the rest join, and find each of them from a place where they are listed."""
-    if not len(later):
-        return None
-    setup, tau_m = experiment.setup(0), experiment.protocol.tau_m
-    served_m, region = setup.served_m, setup.region
-    # The map calls people by their rows among those of the campaign.
+    """Let the rest join, and find each of them from a location where they are listed."""
+    joined, tau_m, region = experiment.service(0), experiment.protocol.tau_m, experiment.dataset.region
+    # The map calls users by their rows among those of the campaign.
     known = replace(result, people=tuple(int(at_first[row]) for row in result.people if isinstance(row, int)))
     attack = FromMap.of(known, region.half_extent_m, tau_m=tau_m)
-    service, rng = setup.open(), np.random.default_rng(experiment.protocol.seed)
-    questions, found, bits = [], 0, []
+    service, rng = joined.open(), np.random.default_rng(experiment.protocol.seed)
+    questions, found, bits = list[float](), 0, list[float]()
     for target in later.tolist():
-        try:
-            (instance,) = instances_of_person(service, served_m, target, k=k, count=1, rng=rng)
-        except UsageError:
-            # Listed nowhere near: others are at the very same place.
-            progress(1)
-            continue
-        one = attack.infer(service.oracle(k=k, colluders=0), target, instance.start)
-        questions.append(float(one.queries))
-        found += one.estimate is not None and math.dist(one.estimate, served_m[target]) <= tau_m
-        bits.append(bits_to_find(math.dist(instance.start, served_m[target]), tau_m, region.radius_m))
         progress(1)
+        try:
+            (instance,) = instances_of_person(service, joined.served_m, target, k=k, count=1, rng=rng)
+        except UsageError:
+            # Listed nowhere near: others are at the very same location.
+            continue
+        one, served = attack.infer(service.oracle(k=k, colluders=0), target, instance.start), joined.served_m[target]
+        questions.append(float(one.queries))
+        found += one.estimate is not None and math.dist(one.estimate, served) <= tau_m
+        bits.append(bits_to_find(math.dist(instance.start, served), tau_m, region.radius_m))
     if not questions:
         return None
     return FurtherPeople(
-        people=len(later),
+        people=len(questions),
         questions=mean_over_runs(questions),
-        found=share_over_runs([found], len(later)),
+        found=share_over_runs([found], len(questions)),
         at_least=least_questions(float(np.mean(bits)), k),
+        never_listed=len(later) - len(questions),
     )
 
 
@@ -278,6 +260,8 @@ def campaign_notes(outcome: CampaignOutcome) -> str:
         f"share of these within {outcome.tau_m:g} m; at least: questions that no attack can do without on average,\n"
         f"as an answer tells at most log2(k + 1) bits about one person."
     )
+    if outcome.further is not None and outcome.further.never_listed:
+        said += f"\n{outcome.further.never_listed} further people are listed nowhere, and were not searched for."
     if outcome.result.outcome is Outcome.CONTRADICTION:
         said += (
             f"\nThe answers contradict each other: {outcome.result.disorder:.0%} of their orders do not fit the map."
@@ -289,43 +273,33 @@ def campaign_notes(outcome: CampaignOutcome) -> str:
 
 def campaign_document(outcome: CampaignOutcome) -> dict[str, Any]:
     """Return the same for machines."""
-    result, further = outcome.result, outcome.further
+    result, further, best, anybody = outcome.result, outcome.further, outcome.best, len(outcome.rows) > 0
 
     def rounded(value: float | None) -> float | None:
         return None if value is None else round(float(value), 4)
 
+    def median(values: FloatArray) -> float | None:
+        return rounded(np.median(values)) if anybody else None
+
     return {
-        "attack": "campaign",
-        "dataset": outcome.name,
-        "k": outcome.k,
-        "tau_m": outcome.tau_m,
-        "outcome": str(result.outcome),
-        "protected": outcome.is_protected,
-        "people": outcome.people,
-        "seen": len(outcome.rows),
-        "located": outcome.located,
-        "truly_located": outcome.truly_located,
-        "questions": result.questions,
-        "questions_per_located": rounded(outcome.questions_per_located),
-        "median_error_m": rounded(np.median(outcome.errors_m)) if len(outcome.rows) else None,
-        "median_true_error_m": rounded(np.median(outcome.true_errors_m)) if len(outcome.rows) else None,
-        "median_radius_m": rounded(np.median(result.radii_m)) if len(outcome.rows) else None,
-        "radius_aims_at": SHARE,
-        "radius_holds": rounded(outcome.coverage),
-        "disorder": rounded(result.disorder),
-        "seconds": rounded(result.seconds),
+        "attack": "campaign", "dataset": outcome.name, "k": outcome.k, "tau_m": outcome.tau_m,
+        "outcome": str(result.outcome), "protected": outcome.is_protected, "people": outcome.people,
+        "seen": len(outcome.rows), "located": outcome.located, "truly_located": outcome.truly_located,
+        "questions": result.questions, "questions_per_located": rounded(outcome.questions_per_located),
+        "median_error_m": median(outcome.errors_m), "median_true_error_m": median(outcome.true_errors_m),
+        "median_radius_m": median(result.radii_m), "radius_aims_at": SHARE, "radius_holds": rounded(outcome.coverage),
+        "disorder": rounded(result.disorder), "seconds": rounded(result.seconds),
         "further_people": None if further is None else {
-            "people": further.people,
-            "questions": rounded(further.questions.value),
-            "questions_at_least": rounded(further.at_least),
+            "people": further.people, "never_listed": further.never_listed,
+            "questions": rounded(further.questions.value), "questions_at_least": rounded(further.at_least),
             "found": rounded(further.found.value),
             "interval_95": {
                 "questions": rounded(further.questions.half_width),
                 "found": [rounded(further.found.low), rounded(further.found.high)],
             },
         },
-        "bayes_dist_m": None if outcome.best is None else rounded(outcome.best.dist_m.value),
-        "bayes_acc": None if outcome.best is None else rounded(outcome.best.acc),
+        "bayes_dist_m": None if best is None else rounded(best.dist_m.value),
+        "bayes_acc": None if best is None else rounded(best.acc),
     }  # fmt: skip
 
 

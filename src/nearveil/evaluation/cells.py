@@ -21,8 +21,14 @@ from nearveil.attacks.scores import (
 )
 from nearveil.audit.auditor import audit
 from nearveil.audit.subjects import MechanismSubject
-from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, AttackRow, ScoredAttack
-from nearveil.evaluation.attack_trials import AttackSetup, set_up_attacks
+from nearveil.evaluation.attack_experiment import (
+    AttackExperiment,
+    AttackProtocol,
+    AttackRow,
+    AttackSetup,
+    ScoredAttack,
+    set_up_attacks,
+)
 from nearveil.evaluation.best_attacker import guess_people
 from nearveil.evaluation.defences import CellsFrom, Defence
 from nearveil.evaluation.runner import Cell, Result, data_fingerprint

@@ -12,17 +12,19 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import joblib
 import numpy as np
-import pandas as pd
 
 from nearveil.errors import UsageError
 from nearveil.evaluation.parallel import in_parallel
 from nearveil.evaluation.stats import mean_over_runs, paired_difference, share_over_runs
 from nearveil.io.datasets import Dataset
 from nearveil.types import Progress
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Settings = Mapping[str, Any]
 """What is measured in one run, by the names of the columns; ``dataset``, ``seed`` and ``run`` among them."""
@@ -139,7 +141,7 @@ def measure(
     memory = None if folder is None else joblib.Memory(folder / code_digest(), verbose=0)
     work = partial(_measure_row, part.measure, memory, {name: known[name] for name in {row["dataset"] for row in grid}})
     rows = in_parallel(work, grid, cores=cores, progress=progress)
-    return pd.DataFrame([row for several in rows for row in several])
+    return _frame([row for several in rows for row in several])
 
 
 def _measure_row(
@@ -176,7 +178,7 @@ def means(runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> pd.D
         dict(zip(by, key, strict=True)) | {name: mean_over_runs(group[name].tolist()) for name in columns}
         for key, group in runs.groupby(list(by), sort=False, dropna=False)
     ]
-    return pd.DataFrame(rows)
+    return _frame(rows)
 
 
 def shares(runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str], cases: str) -> pd.DataFrame:
@@ -186,7 +188,7 @@ def shares(runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str], cases:
         | {name: share_over_runs((group[name] * group[cases]).tolist(), int(group[cases].iloc[0])) for name in columns}
         for key, group in runs.groupby(list(by), sort=False, dropna=False)
     ]
-    return pd.DataFrame(rows)
+    return _frame(rows)
 
 
 def differences(
@@ -194,12 +196,20 @@ def differences(
 ) -> pd.DataFrame:
     """Return how much more of a column the rows with ``of`` = ``first`` have than those with ``second``, in pairs.
 
-    Runs are pairs: they share users, queries and seeds.
+    Runs are pairs: they share users, queries and seeds. What has no pair is left out.
     """
     rows = []
     for key, group in runs.groupby(list(by), sort=False, dropna=False):
         one, other = (group[group[of] == value].set_index("run")[column] for value in (first, second))
         both = one.index.intersection(other.index)
-        found = paired_difference(one[both].tolist(), other[both].tolist())
-        rows.append(dict(zip(by, key, strict=True)) | {"difference": found})
-    return pd.DataFrame(rows)
+        if len(both):
+            found = paired_difference(one[both].tolist(), other[both].tolist())
+            rows.append(dict(zip(by, key, strict=True)) | {"difference": found})
+    return _frame(rows, [*by, "difference"])
+
+
+def _frame(rows: Sequence[Settings], columns: Sequence[str] | None = None) -> pd.DataFrame:
+    # Commands that make no tables do without it.
+    from pandas import DataFrame  # noqa: PLC0415
+
+    return DataFrame(rows, columns=columns)

@@ -1,4 +1,4 @@
-"""Utility: recall and distance ratio for those who ask, and how far people were moved.
+"""Utility: recall and distance ratio for those who ask, and how far users were moved.
 
 Every number is measured under a protocol that has a name: where questions come from, and how the region is scaled.
 """
@@ -14,27 +14,19 @@ import pyproj
 
 from nearveil.errors import UsageError
 from nearveil.nearby.index import nearest_rows
-from nearveil.region import Region, Scaling
+from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 
 QueryProtocol = Literal["uniform", "users"]
-"""Where queries are asked from: anywhere in the region, or from people's true places.
+"""Where queries are asked from: anywhere in the region, or from users' true locations.
 
-A person who asks under `users` is not among their own neighbours, neither truly nor in the published list.
+A user who asks under `users` is not among their own neighbors, neither truly nor in the published list.
 """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Queries:
-    """Places that are asked from.
-
-    Attributes
-    ----------
-    places_m : ndarray of shape (n, 2)
-        In metres.
-    askers : ndarray of shape (n,) or None
-        Who asks, by row of the population, under ``users``; None under ``uniform``, where none of them does.
-    """
+    """Locations that are asked from, in meters, and under `users` the rows of those who ask."""
 
     places_m: FloatArray
     askers: IntArray | None = None
@@ -49,16 +41,9 @@ class Queries:
 class Utility:
     """Means over queries under one protocol.
 
-    Attributes
-    ----------
-    recall : float
-        Share of the true k nearest who are in the published list.
-    distance_ratio : float
-        Sum of true neighbours' distances over sum of the listed people's true distances: the mean of all queries' own.
-    pooled_distance_ratio : float
-        The same with both sums taken over all queries first, so that far neighbours weigh more.
-    distance_mse_m2 : float
-        Over the true k nearest: mean square of how much farther or nearer than they are they seem to be.
+    ``recall`` is the share of the true k nearest who are in the published list; ``distance_ratio`` the sum of their
+    distances over that of the listed users' true distances, the mean of all queries' own, or pooled: with both sums
+    over all queries first. ``distance_mse_m2``: how much farther or nearer than they are the true k nearest seem to be.
     """
 
     protocol: QueryProtocol
@@ -73,7 +58,7 @@ class Utility:
 def draw_queries(
     true_m: FloatArray, region: Region, protocol: QueryProtocol, count: int, rng: np.random.Generator
 ) -> Queries:
-    """Draw queries under a protocol, for people at ``true_m`` in metres."""
+    """Draw queries under a protocol, for users at ``true_m`` in meters."""
     if protocol == "users":
         askers = rng.integers(len(true_m), size=count)
         return Queries(true_m[askers], askers)
@@ -83,7 +68,7 @@ def draw_queries(
 
 
 def measure_utility(true_m: FloatArray, published_m: FloatArray, queries: Queries, *, k: int) -> Utility:
-    """Compare the k nearest among true and among published places, all in metres."""
+    """Compare the k nearest among true and among published locations, all in meters."""
     return measure_utilities(true_m, published_m, queries, ks=(k,))[0]
 
 
@@ -104,24 +89,13 @@ def measure_utilities(
     found = []
     for k in ks:
         needed_m, listed_m = (distance[:, :k].sum(axis=1) for distance in (true_distance, listed_distance))
-        found.append(
-            Utility(
-                queries.protocol,
-                k,
-                len(queries.places_m),
-                recall=_shared(true_ids[:, :k], listed[:, :k]) / k,
-                distance_ratio=float(_ratio(needed_m, listed_m).mean()),
-                pooled_distance_ratio=float(_ratio(needed_m.sum(), listed_m.sum())),
-                distance_mse_m2=float(np.mean((published_distance[:, :k] - true_distance[:, :k]) ** 2)),
-            )
-        )
+        # Neither list has an id twice.
+        both = np.sort(np.concatenate([true_ids[:, :k], listed[:, :k]], axis=1), axis=1)
+        recall = float((both[:, 1:] == both[:, :-1]).sum(axis=1).mean()) / k
+        ratio, pooled = float(_ratio(needed_m, listed_m).mean()), float(_ratio(needed_m.sum(), listed_m.sum()))
+        squared = float(np.mean((published_distance[:, :k] - true_distance[:, :k]) ** 2))
+        found.append(Utility(queries.protocol, k, len(queries.places_m), recall, ratio, pooled, squared))
     return found
-
-
-def _shared(first: IntArray, second: IntArray) -> float:
-    """How many ids two lists share, on average over their rows; neither has an id twice."""
-    both = np.sort(np.concatenate([first, second], axis=1), axis=1)
-    return float(np.mean(np.sum(both[:, 1:] == both[:, :-1], axis=1)))
 
 
 def _ratio(needed_m: FloatArray, listed_m: FloatArray) -> FloatArray:
@@ -130,33 +104,9 @@ def _ratio(needed_m: FloatArray, listed_m: FloatArray) -> FloatArray:
     return ratio
 
 
-# Protocols: how things are measured, by name.
-
-
-RegionProtocol = Literal["paper", "isotropic"]
-"""How the square is laid over the region: each axis scaled on its own, or both alike."""
-
-ColluderProtocol = Literal["exact", "published"]
-"""Whether the service knows an attacker's accounts where they are, or publishes them like everybody else's."""
-
-QUERY_TEXT: dict[QueryProtocol, str] = {
-    "uniform": "queries uniform in the region",
-    "users": "queries from where people truly are (a person who asks is not their own neighbour)",
-}
-REGION_TEXT: dict[RegionProtocol, str] = {
-    "paper": "the paper's region (each axis scaled on its own)",
-    "isotropic": "isotropic region (both axes scaled alike)",
-}
-COLLUDER_TEXT: dict[ColluderProtocol, str] = {
-    "exact": "the attacker's accounts known exactly",
-    "published": "the attacker's accounts published like everybody else's",
-}
-SCALING_OF: dict[RegionProtocol, Scaling] = {"paper": "per-axis", "isotropic": "isotropic"}
-
-
 _EARTH = pyproj.Geod(ellps="WGS84")
 
 
 def ground_distance_m(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Return distances in metres on the ground between places in degrees, row by row."""
+    """Return distances in meters on the ground between locations in degrees, row by row."""
     return np.asarray(_EARTH.inv(first[:, 1], first[:, 0], second[:, 1], second[:, 0])[2])

@@ -98,7 +98,7 @@ class MechanismEntry:
         return built if seed is None else built.with_params(seed=seed)
 
 
-# DPRS's and HideAmong's ways to fit are families of their own (`evaluation.families`). Of the others, the last three
+# DPRS's and HideAmong's ways to fit are contenders of their own (`evaluation.contenders`). Of the others, the last three
 # are rivals: where little enough is lost, next to nothing is left of a list.
 _ENTRIES = (
     MechanismEntry("dprs", "DPRS", DPRS, (), ("blue", "o", "-"), seconds_per_guess=0.006),

@@ -1,6 +1,6 @@
-"""One attack as a picture: the region, the questions with what they leave possible, and the last stretch.
+"""One attack as a picture: the region, the queries with what they leave possible, and the last stretch.
 
-Below `draw_attack` are its parts: colours, axes in metres, marks and legend, numbers, and the three panels.
+First the parts that the GIF has as well: colors, axes in meters, marks and legend.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend_handler import HandlerTuple
@@ -50,70 +49,40 @@ from nearveil.report.style import (
 from nearveil.types import FloatArray
 
 
-def draw_attack(scene: Scene, path: Path, *, title: str) -> None:
-    """Draw the whole region, the attack close up, and its last stretch; save as PNG, whatever the path's suffix.
-
-    It shows true places, so it is for made-up people, or for the operator's eyes only.
-    """
-    save_panels(scene, path, title)
-
-
-# Colours of questions: light at first, dark at the end.
-
-
 def shades(questions: int) -> list[str]:
-    """A colour for each question; at least two, so that there is one where nothing was asked."""
+    """Return a color for each query, light at first; at least two, so that there is one where nothing was asked."""
     along = np.linspace(0.06, 0.94, max(questions, 2))
     return [mpl.colors.to_hex(colour) for colour in mpl.colormaps["viridis_r"](along)]
 
 
 def tint(colour: str, share: float) -> str:
-    """A colour mixed with white."""
+    """Return a color mixed with white."""
     red, green, blue = (1 - share * (1 - part) for part in mpl.colors.to_rgb(colour))
     return mpl.colors.to_hex((red, green, blue))
 
 
-def ink_on(colour: str) -> str:
-    """White or black, whichever can be read on a colour."""
-    red, green, blue = mpl.colors.to_rgb(colour)
-    return "white" if 0.3 * red + 0.6 * green + 0.1 * blue < 0.55 else "black"
-
-
-# Axes on which places and lengths in metres can be drawn.
-
-
 class MapAxes:
-    """Axes that show a view, in metres or kilometres from some place."""
+    """Axes that show a view, in meters or kilometers from some location."""
 
     def __init__(self, axes: Axes, view: View, origin: Spot, whence: str) -> None:
         self.axes, self.view = axes, view
         self._origin = np.array(origin)
         self._unit_m, unit = (1000.0, "km") if view.half_m > 2500 else (1.0, "m")
         (left, bottom), (right, top) = self.xy(view.corners)
-        axes.set_xlim(left, right)
-        axes.set_ylim(bottom, top)
-        axes.set_aspect("equal")
-        axes.set_xlabel(f"{unit} east of {whence}")
-        axes.set_ylabel(f"{unit} north of {whence}")
+        axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
+        axes.set(xlabel=f"{unit} east of {whence}", ylabel=f"{unit} north of {whence}")
 
     def xy(self, places: object) -> FloatArray:
-        """Places on the axes."""
+        """Return where locations in meters are on the axes."""
         at: FloatArray = (np.asarray(places, dtype=np.float64).reshape(-1, 2) - self._origin) / self._unit_m
         return at
 
     def marks(self, places: object, marker: str, **style: Any) -> None:
-        """Draw places that lie in view."""
+        """Draw locations that lie in view."""
         at = np.asarray(places, dtype=np.float64).reshape(-1, 2)
         shown = at[(np.abs(at - self.view.centre) <= self.view.half_m).all(axis=1)]
         if len(shown):
             self.axes.plot(*self.xy(shown).T, marker, linestyle="none", **style)
-
-    def spots(self, places: Sequence[Spot], colours: Sequence[str], size: float, zorder: float) -> None:
-        """Draw places as round marks of different colours, all at once."""
-        at = self.xy(list(places))
-        self.axes.scatter(
-            at[:, 0], at[:, 1], s=size**2, c=list(colours), edgecolors="white", linewidths=1, zorder=zorder
-        )
 
     def circle(self, centre: Spot, radius_m: float, **style: Any) -> None:
         """Draw a circle."""
@@ -133,11 +102,11 @@ class MapAxes:
         corners = self.xy(boxes[shown][:, [0, 1, 0, 3, 2, 3, 2, 1]]).reshape(-1, 4, 2)
         # One path is drawn faster than many.
         path = Outline.make_compound_path_from_polys(corners)
-        # Wide edges below make an outline of the whole; edges of the same colour above close the seams.
+        # Wide edges below make an outline of the whole; edges of the same color above close the seams.
         for edge, width in ((outline, 2.6), (colour, 0.4)):
             self._add(PathPatch(path, facecolor=colour, edgecolor=edge, linewidth=width, zorder=zorder))
 
-    def rectangle(self, corner: Spot, opposite: Spot, **style: Any) -> None:
+    def square(self, corner: Spot, opposite: Spot, **style: Any) -> None:
         """Outline a rectangle, given by its south-western and north-eastern corners."""
         width, height = (self.xy(opposite) - self.xy(corner))[0]
         self._add(Rectangle(self._point(corner), width, height, fill=False, **style))
@@ -146,21 +115,19 @@ class MapAxes:
         """Mark the part that another chart shows, dark on white, to be seen on any crowd."""
         (x, y), half = view.centre, max(view.half_m, least_m)
         for colour, width in (("white", 3.2), (INK, 1.4)):
-            self.rectangle((x - half, y - half), (x + half, y + half), edgecolor=colour, linewidth=width, zorder=5)
+            self.square((x - half, y - half), (x + half, y + half), edgecolor=colour, linewidth=width, zorder=5)
 
     def arrow(self, start: Spot, stop: Spot, colour: str) -> None:
         """Draw an arrow that leaves room for the marks at both ends."""
-        style: dict[str, Any] = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.8}
-        style |= {"shrinkA": 7, "shrinkB": 9, "mutation_scale": 16}
-        self.axes.annotate(
-            "", self._point(stop), self._point(start), arrowprops=style, zorder=6.5, annotation_clip=True
-        )
+        style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.8, "shrinkA": 7, "shrinkB": 9}
+        at = self._point(stop), self._point(start)
+        self.axes.annotate("", *at, arrowprops={**style, "mutation_scale": 16}, zorder=6.5, annotation_clip=True)
 
-    def write(self, middle: Spot, text: str, size: float = 9) -> None:
+    def write(self, middle: Spot, text: str, colour: str = INK, halo: str = "white") -> None:
         """Write in such a way that it can be read on anything."""
-        halo = [withStroke(linewidth=2.5, foreground="white")]
-        x, y = self._point(middle)
-        self.axes.text(x, y, text, ha="center", va="center", fontsize=size, path_effects=halo, zorder=10)
+        around = [withStroke(linewidth=2.5, foreground=halo)]
+        style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 9, "clip_on": True}
+        self.axes.text(*self._point(middle), text, color=colour, path_effects=around, zorder=10, **style)
 
     def _add(self, patch: Patch) -> None:
         """Add what does not stretch the axes, which `Axes.add_patch` would look into at length."""
@@ -173,8 +140,6 @@ class MapAxes:
 
 # The marks that every picture of an attack has, and the legend that explains them.
 
-
-_Loc = Literal["lower center", "outside lower center", "center"]
 
 MARKS: dict[str, dict[str, Any]] = {
     "the person": {"marker": "*", "color": TRUE_COLOUR, "markersize": 24, "markeredgecolor": "white", "zorder": 8},
@@ -201,12 +166,12 @@ def draw_people(chart: MapAxes, scene: Scene, size: float) -> None:
     """Draw land and water, everybody, faintly, and the region's edge."""
     draw_land(chart.axes, scene.region, LIGHT, chart.xy)
     east, north = scene.region.half_extent_m
-    chart.rectangle((-east, -north), (east, north), edgecolor="#BBBBBB", linewidth=1, zorder=2)
+    chart.square((-east, -north), (east, north), edgecolor="#BBBBBB", linewidth=1, zorder=2)
     chart.marks(scene.dots, ".", color="#777777", markersize=size, alpha=0.55, zorder=2, markeredgewidth=0)
 
 
 def draw_ends(chart: MapAxes, scene: Scene, *, estimate: bool = True) -> None:
-    """Draw the person, what is published of it, and the estimate."""
+    """Draw the user, what is published of it, and the estimate."""
     chart.circle(scene.truth, scene.tau_m, edgecolor=TRUE_COLOUR, linewidth=1.6, linestyle="--", zorder=6)
     if scene.published is not None:
         chart.arrow(scene.truth, scene.published, PUBLISHED_COLOUR)
@@ -218,18 +183,10 @@ def draw_ends(chart: MapAxes, scene: Scene, *, estimate: bool = True) -> None:
         chart.marks(scene.result.estimate, **MARKS["the attacker's estimate"])
 
 
-def add_legend(
-    figure: Figure,
-    scene: Scene,
-    columns: int,
-    loc: _Loc = "outside lower center",
-    *,
-    at_once: bool = False,
-    **options: Any,
-) -> None:
+def add_legend(figure: Figure, scene: Scene, columns: int, *, at_once: bool = False, **options: Any) -> None:
     """Explain the marks that this attack needs: below the charts, or where ``options`` of matplotlib's legend say.
 
-    ``at_once``: all questions are in one picture, and in it every account as often as it moved.
+    ``at_once``: all queries are in one picture, and in it every account as often as it moved.
     """
     absent = {
         "where the person is published": scene.published is None,
@@ -256,76 +213,9 @@ def add_legend(
         handles["still possible"] = tuple(Patch(facecolor=tint(colour, 0.45)) for colour in some)
         if at_once and not absent["a colluder"]:
             handles["as far from a question as a colluder"] = disc_handle("", some[-1], dashes=":")
-    figure.legend(
-        handles.values(), handles.keys(), loc=loc, ncol=columns, frameon=False,
-        handler_map={**disc_handlers(), tuple: HandlerTuple(ndivide=None, pad=0.2)},
-        **{"fontsize": 9.5, "columnspacing": 1.6, **options},
-    )  # fmt: skip
-
-
-# Numbers of questions beside their places, where there is room for them.
-
-
-_Box = tuple[float, float, float, float]
-
-# Shares of a view's half width.
-_LETTER, _HEIGHT, _MARK, _GAP = 0.034, 0.062, 0.03, 0.01
-
-
-class Room:
-    """Finds room for text beside marks.
-
-    Parameters
-    ----------
-    small, large : sequence of Spot
-        Marks that must be left free.
-    """
-
-    def __init__(self, view: View, small: Iterable[Spot], large: Iterable[Spot]) -> None:
-        self._view = view
-        sized = [*((mark, 2 * _MARK) for mark in small), *((mark, 3 * _MARK) for mark in large)]
-        self._taken = [self._box(mark, size, size) for mark, size in sized if view.holds(mark)]
-
-    def keep_free(self, start: Spot, stop: Spot) -> None:
-        """Leave a line free."""
-        for x, y in np.linspace(start, stop, 60).tolist():
-            self._taken.append(self._box((x, y), _MARK, _MARK))
-
-    def beside(self, place: Spot, text: str) -> Spot | None:
-        """The middle of a free spot beside a mark in view, which is then taken; None if there is none."""
-        if not self._view.holds(place):
-            return None
-        width, height = _LETTER * len(text), _HEIGHT
-        up, side = _MARK + height / 2 + _GAP, _MARK + width / 2 + _GAP
-        straight = ((0.0, up), (0.0, -up), (side, 0.0), (-side, 0.0))
-        across = ((side, up), (side, -up), (-side, up), (-side, -up))
-        for east, north in straight + across:
-            spot = place[0] + east * self._view.half_m, place[1] + north * self._view.half_m
-            box = self._box(spot, width, height)
-            inside = self._view.holds((box[0], box[1])) and self._view.holds((box[2], box[3]))
-            if inside and not any(_overlap(box, other) for other in self._taken):
-                self._taken.append(box)
-                return spot
-        return None
-
-    def _box(self, middle: Spot, width: float, height: float) -> _Box:
-        east, north = width / 2 * self._view.half_m, height / 2 * self._view.half_m
-        return middle[0] - east, middle[1] - north, middle[0] + east, middle[1] + north
-
-
-def _overlap(a: _Box, b: _Box) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
-
-
-def ranges(numbers: Sequence[int]) -> str:
-    """Numbers with runs put together: 1–3, 7."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in runs)
+    handlers = {**disc_handlers(), tuple: HandlerTuple(ndivide=None, pad=0.2)}
+    options = {"loc": "outside lower center", "fontsize": 9.5, "columnspacing": 1.6, "frameon": False, **options}
+    figure.legend(handles.values(), handles.keys(), ncols=columns, handler_map=handlers, **options)
 
 
 # The three panels of the picture: the whole region, the attack close up, and its last stretch.
@@ -338,8 +228,11 @@ _LINE_INCHES = 0.24
 _WORDS: dict[Any, Any] = {"font.size": 11, "axes.titlesize": 12}
 
 
-def save_panels(scene: Scene, path: Path, title: str) -> None:
-    """Draw the panels with a legend, and save them as PNG."""
+def draw_attack(scene: Scene, path: Path, *, title: str) -> None:
+    """Draw the whole region, the attack close up, and its last stretch; save as PNG, whatever the path's suffix.
+
+    It shows true locations, so it is for synthetic users, or for the operator's eyes only.
+    """
     # Where the others are is not known of a service of one's own: the whole region would be empty.
     whole = len(scene.people_m) > 0
     lines = textwrap.wrap(heading(scene, title), _TITLE_LETTERS)
@@ -347,42 +240,42 @@ def save_panels(scene: Scene, path: Path, title: str) -> None:
     end, close = end_view(scene), close_view(scene)
     with house_style(), mpl.rc_context(_WORDS):
         height_in = (9.6 if whole else 6.2) + _LINE_INCHES * (len(lines) + len(below))
-        figure = plt.figure(figsize=(_WIDTH_IN, height_in), layout="constrained")
+        figure = Figure(figsize=(_WIDTH_IN, height_in), layout="constrained")
         # The region and the attack above; the last stretch below the attack, beside it the legend.
         grid = figure.subplot_mosaic([["region", "attack"], ["legend", "end"]] if whole else [["attack", "end"]])
         if whole:
             _draw_region(grid["region"], scene, close)
-        near = MapAxes(grid["attack"], close, scene.truth, "the person")
-        draw_people(near, scene, 5)
-        near.frame(end)
-        grid["attack"].set_title("The attack (the square on the left)" if whole else "The attack")
-        last = MapAxes(grid["end"], end, scene.truth, "the person")
-        draw_people(last, scene, 9)
-        grid["end"].set_title(f"The last stretch (the square {'above' if whole else 'on the left'})")
-        for chart in (near, last):
+        for name, view, size in (("attack", close, 5), ("end", end, 9)):
+            chart = MapAxes(grid[name], view, scene.truth, "the person")
+            draw_people(chart, scene, size)
+            if name == "attack":
+                chart.frame(end)
             _draw_knowledge(chart, scene)
             _draw_questions(chart, scene)
             draw_ends(chart, scene)
+        grid["attack"].set_title("The attack (the square on the left)" if whole else "The attack")
+        grid["end"].set_title(f"The last stretch (the square {'above' if whole else 'on the left'})")
         if whole:
             grid["legend"].axis("off")
-            _draw_order(figure, [grid["legend"]], scene)
-            middle = {"bbox_to_anchor": (0.5, 0.5), "bbox_transform": grid["legend"].transAxes}
-            add_legend(figure, scene, 1, "center", at_once=True, fontsize=11, labelspacing=0.9, **middle)
+            middle = {"bbox_to_anchor": (0.5, 0.5), "bbox_transform": grid["legend"].transAxes, "loc": "center"}
+            add_legend(figure, scene, 1, at_once=True, fontsize=11, labelspacing=0.9, **middle)
         else:
-            _draw_order(figure, [grid["attack"], grid["end"]], scene)
             add_legend(figure, scene, 2, at_once=True, fontsize=11)
-        _write_heading(figure, lines, below)
+        _draw_order(figure, [grid["legend"]] if whole else [grid["attack"], grid["end"]], scene)
+        # Empty lines below the title keep room for the summary, which is not bold. Dollars are no formulas.
+        figure.suptitle("\n".join([*lines, *("" for _ in below)]), fontsize=14, fontweight="bold", parse_math=False)
+        top = 1 - (0.12 + _LINE_INCHES * len(lines)) / height_in
+        note = figure.text(0.5, top, "\n".join(below), ha="center", va="top", fontsize=12, parse_math=False)
+        note.set_in_layout(False)
         figure.savefig(path, format="png", dpi=_DOTS_PER_INCH)
-        plt.close(figure)
 
 
 def _draw_region(axes: Axes, scene: Scene, close: View) -> None:
-    """Everybody, all colluders, and where the next panel is."""
+    """Draw everybody, all colluders, and where the next panel is."""
     east, north = scene.region.half_extent_m
-    whole = MapAxes(axes, View((0.0, 0.0), max(east, north)), (0.0, 0.0), "the region's centre")
+    whole = MapAxes(axes, View((0.0, 0.0), max(east, north)), (0.0, 0.0), "the region's center")
     (right, top) = whole.xy((east, north))[0]
-    axes.set_xlim(-right, right)
-    axes.set_ylim(-top, top)
+    axes.set(xlim=(-right, right), ylim=(-top, top))
     draw_people(whole, scene, 2.2)
     colluders = [spot for step in scene.steps for spot in step.colluders]
     whole.marks(colluders, **{**MARKS["a colluder"], "markersize": 4})
@@ -391,13 +284,13 @@ def _draw_region(axes: Axes, scene: Scene, close: View) -> None:
 
 
 def _draw_knowledge(chart: MapAxes, scene: Scene) -> None:
-    """What was possible after each question, later on top of earlier; circles, and others located."""
+    """Draw what was possible after each query, later on top of earlier; circles, and others located."""
     for order, (step, colour) in enumerate(zip(scene.steps, shades(len(scene.steps)), strict=False)):
         if step.cells is None:
             continue
         share = 0.25 + 0.3 * order / len(scene.steps)
         chart.boxes(scene.boxes(step.cells), tint(colour, share), tint(colour, share + 0.35), zorder=1 + 0.001 * order)
-        # Of an answer only the two accounts that the person came between, which say what is possible.
+        # Of an answer only the two accounts that the user came between, which say what is possible.
         for radius_m in bounds_of(accounts_of(step), step.rank):
             if 0 < radius_m < math.inf:
                 chart.circle(step.place, radius_m, edgecolor=colour, linewidth=1, linestyle=":", zorder=3)
@@ -407,41 +300,58 @@ def _draw_knowledge(chart: MapAxes, scene: Scene) -> None:
 
 
 def _draw_questions(chart: MapAxes, scene: Scene) -> None:
-    """Places with the numbers of the questions asked there, and the colluders."""
+    """Draw locations with the numbers of the queries asked there, and the colluders."""
     asked: dict[Spot, list[int]] = {}
     for number, step in enumerate(scene.steps, start=1):
         asked.setdefault(step.place, []).append(number)
     colluders = [spot for step in scene.steps for spot in step.colluders]
     chart.marks(colluders, **MARKS["a colluder"])
-    room = Room(chart.view, [*asked, *colluders, *scene.result.others.values()], scene.ends)
+    colours, half_m = shades(len(scene.steps)), chart.view.half_m
+    taken = [*asked, *colluders, *scene.result.others.values()]
     if scene.published is not None:
-        room.keep_free(scene.truth, scene.published)
-    colours = shades(len(scene.steps))
+        taken += [(x, y) for x, y in np.linspace(scene.truth, scene.published, 60).tolist()]
     for place, numbers in asked.items():
         chart.marks(place, **{**MARKS["a question, numbered"], "color": colours[numbers[-1] - 1]})
-        text = ranges(numbers)
-        spot = room.beside(place, text)
-        # A number without room is left out: the last stretch shows the place closer, and its colour tells.
-        if spot is not None:
-            chart.write(spot, text)
+        text = _ranges(numbers)
+        side_m, up_m = (0.05 + 0.017 * len(text)) * half_m, 0.075 * half_m
+        spots = [(place[0] + x * side_m, place[1] + y * up_m) for x, y in ((0, 1), (0, -1), (1, 0), (-1, 0))]
+        # A number without room is left out: the last stretch shows the location closer, and its color tells.
+        for spot in spots:
+            room = View(chart.view.centre, 0.95 * half_m)
+            small, large = [one for one in taken if one != place], scene.ends
+            free = _is_free(spot, (side_m, 0.6 * up_m), small) and _is_free(spot, (1.5 * side_m, 1.5 * up_m), large)
+            if room.holds(spot) and free:
+                chart.write(spot, text)
+                taken.append(spot)
+                break
+
+
+def _is_free(spot: Spot, room: Spot, taken: Iterable[Spot]) -> bool:
+    return not any(abs(one[0] - spot[0]) < room[0] and abs(one[1] - spot[1]) < room[1] for one in taken)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return numbers with runs put together: 1–3, 7."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in runs)
 
 
 def _draw_order(figure: Figure, above: list[Axes], scene: Scene) -> None:
-    """The scale of the questions' colours."""
+    """Draw the scale of the queries' colors."""
     if len(scene.steps) < 2:
         return
     colours = mpl.colors.ListedColormap(shades(len(scene.steps)))
     scale = mpl.cm.ScalarMappable(mpl.colors.Normalize(0.5, len(scene.steps) + 0.5), colours)
-    bar = figure.colorbar(
-        scale, ax=above, shrink=0.8 / len(above), aspect=20, pad=0.02, label="question", location="bottom"
-    )
-    bar.locator = mpl.ticker.MaxNLocator(integer=True)
-    bar.update_ticks()
-
-
-def _write_heading(figure: Figure, title: list[str], below: list[str]) -> None:
-    # Empty lines below the title keep room for the summary, which is not bold. Dollars are no formulas.
-    figure.suptitle("\n".join([*title, *("" for _ in below)]), fontsize=14, fontweight="bold", parse_math=False)
-    top = 1 - (0.12 + _LINE_INCHES * len(title)) / figure.get_figheight()
-    note = figure.text(0.5, top, "\n".join(below), ha="center", va="top", fontsize=12, parse_math=False)
-    note.set_in_layout(False)
+    options: dict[str, Any] = {
+        "shrink": 0.8 / len(above),
+        "aspect": 20,
+        "pad": 0.02,
+        "label": "question",
+        "location": "bottom",
+    }
+    figure.colorbar(scale, ax=above, ticks=mpl.ticker.MaxNLocator(integer=True), **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from nearveil.attacks.oracle import Spot
 from nearveil.report.attack_figure import shades
 from nearveil.report.attack_scene import Frame, Scene, frames_of, heading, legend_name, length, summary
 from nearveil.report.land import land_in
-from nearveil.report.pages import filled, verbatim
+from nearveil.report.page import filled, verbatim
 from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, DARK, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
 from nearveil.types import FloatArray
 
@@ -22,9 +23,9 @@ _COLOURS = {
 }
 
 
-def page_of(scene: Scene, title: str) -> str:
-    """The whole page."""
-    return filled(
+def write_page(scene: Scene, path: Path, *, title: str) -> None:
+    """Write the page. Its source holds true locations as numbers."""
+    page = filled(
         "attack.html",
         title=heading(scene, title),
         summary=summary(scene),
@@ -37,6 +38,7 @@ def page_of(scene: Scene, title: str) -> str:
         dark=DARK,
         script=verbatim("attack.js"),
     )
+    path.write_text(page, encoding="utf-8")
 
 
 def _story(scene: Scene) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The scene of one attack on one person: what was asked and found, in which frames and with which text it is shown.
+"""The scene of one attack on one user: what was asked and found, in which frames and with which text it is shown.
 
 `attack_figure`, `attack_gif` and `attack_page` draw it.
 """
@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,20 +19,17 @@ from nearveil.attacks.oracle import Spot
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
-# The scene of one attack: what was asked and found, and the truth that the attacker did not know.
-
-
 _MOST_DOTS = 40_000
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One attack and what it was aimed at.
+    """One attack, and the truth that the attacker did not know.
 
     Attributes
     ----------
     people_m : ndarray of shape (n, 2)
-        Where people are, in metres from the region's centre.
+        Where the service has its users, in meters from the region's center.
     truth : Spot
         Where the target is.
     tau_m : float
@@ -50,22 +47,22 @@ class Scene:
 
     @property
     def seen(self) -> Spot:
-        """Where the service believes the target to be."""
+        """Where the service has the target."""
         return self.truth if self.published is None else self.published
 
     @property
     def steps(self) -> tuple[TraceStep, ...]:
-        """The questions in order."""
+        """The queries in order."""
         return self.result.trace.steps
 
     @property
     def ends(self) -> list[Spot]:
-        """The places that the last look is about."""
+        """The locations that the last look is about."""
         return [spot for spot in (self.truth, self.published, self.result.estimate) if spot is not None]
 
     @cached_property
     def dots(self) -> FloatArray:
-        """The people to draw: everybody, or in a crowd those around the target and a share of the others."""
+        """The users to draw: everybody, or in a crowd those around the target and a share of the others."""
         if len(self.people_m) <= _MOST_DOTS:
             return self.people_m
         order = np.argsort(np.hypot(*(self.people_m - np.array(self.seen)).T))
@@ -73,66 +70,63 @@ class Scene:
         return self.people_m[np.append(near, far[:: math.ceil(len(far) / (_MOST_DOTS // 2))])]
 
     def boxes(self, cells: FloatArray) -> FloatArray:
-        """West, south, east and north of cells within the region: what lies beyond it is not possible."""
+        """Return west, south, east and north of cells within the region: what lies beyond it is not possible."""
         half = np.array(self.region.half_extent_m)
         west_south = np.clip(cells[:, :2] - cells[:, 2:], -half, half)
         return np.hstack([west_south, np.clip(cells[:, :2] + cells[:, 2:], -half, half)])
 
     def cells_after(self, number: int) -> FloatArray | None:
-        """Return the possible area after ``number`` questions, if the attack tracks it."""
+        """Return the possible area after ``number`` queries, if the attack tracks it."""
         return next((step.cells for step in reversed(self.steps[:number]) if step.cells is not None), None)
 
     def circles_after(self, number: int) -> list[Circle]:
-        """Return the circles known after ``number`` questions: all colluders around their centre were compared."""
+        """Return the circles known after ``number`` queries: all colluders around their center were compared."""
         later = {step.place for step in self.steps[number:] if step.colluders}
         asked = {step.place for step in self.steps[:number]}
         return [circle for circle in self.result.trace.circles if circle.centre in asked - later]
 
 
-# What the lists really said: where the target came among the attacker's accounts, and nothing else.
+# What the lists said: where the target came among the attacker's accounts, and nothing else.
 
 
 Bounds = tuple[float, float]
-"""More than the first, less than the second distance away, in metres; 0 and infinity where nothing was said."""
+"""More than the first, less than the second distance away, in meters; 0 and infinity where nothing was said."""
 
 _RIGHT_HERE_M = 1e-3
 
 
 class Account(NamedTuple):
-    """One of the attacker's accounts: how far from the place asked it was put, and its place in the list."""
+    """One of the attacker's accounts: how far from the query it was put, and its rank in the list."""
 
     distance_m: float
     rank: int | None
 
     @property
     def is_sentinel(self) -> bool:
-        """Whether it was put at the very place asked from, where it must come first if it is published there."""
+        """Whether it was put at the very location of the query, where it must come first if it is published there."""
         return self.distance_m < _RIGHT_HERE_M
 
 
 def accounts_of(step: TraceStep) -> list[Account]:
-    """The attacker's accounts, nearest first."""
+    """Return the attacker's accounts, nearest first."""
     ranked = zip(step.colluders, step.colluder_ranks, strict=True)
-    accounts = [Account(math.dist(step.place, spot), rank) for spot, rank in ranked]
-    return sorted(accounts, key=lambda account: account.distance_m)
+    return sorted((Account(math.dist(step.place, spot), rank) for spot, rank in ranked), key=lambda one: one.distance_m)
 
 
 def bounds_of(accounts: Iterable[Account], rank: int | None) -> Bounds:
-    """How far the target is, from its place in one list among the accounts. Contradictions are not mended."""
+    """Return how far the target is, from its rank in one list among the accounts. Contradictions are not mended."""
     low, high = 0.0, math.inf
     for account in accounts:
-        if account.rank is None and rank is None:
-            continue
-        # A person who is not listed is farther than everybody who is.
-        if rank is None or (account.rank is not None and account.rank < rank):
+        # A user who is not listed is farther than everybody who is.
+        if account.rank is not None and (rank is None or account.rank < rank):
             low = max(low, account.distance_m)
-        else:
+        elif rank is not None:
             high = min(high, account.distance_m)
     return low, high
 
 
 def ring_after(steps: Sequence[TraceStep]) -> Bounds | None:
-    """What is known of the distance from the last place, from all questions there; None if nothing is."""
+    """Return what is known of the distance from the last location, from all queries there; None if nothing is."""
     here = [bounds_of(accounts_of(step), step.rank) for step in steps if step.place == steps[-1].place]
     low, high = max(low for low, _ in here), min(high for _, high in here)
     return None if (low, high) == (0.0, math.inf) else (low, high)
@@ -153,14 +147,14 @@ def verdict(scene: Scene) -> str:
     estimate = scene.result.estimate
     if estimate is None:
         return f"no estimate, {scene.result.outcome}"
-    person = _hit_or_miss("person", math.dist(estimate, scene.truth), scene.tau_m)
-    if scene.published is None:
-        return person
-    return f"{_hit_or_miss('published place', math.dist(estimate, scene.published), scene.tau_m)}, {person}"
-
-
-def _hit_or_miss(what: str, error_m: float, tau_m: float) -> str:
-    return f"{what} found" if error_m <= tau_m else f"{what} missed by {length(error_m)}"
+    aims = [("person", scene.truth)]
+    if scene.published is not None:
+        aims.insert(0, ("published place", scene.published))
+    errors_m = [(what, math.dist(estimate, spot)) for what, spot in aims]
+    return ", ".join(
+        f"{what} found" if error_m <= scene.tau_m else f"{what} missed by {length(error_m)}"
+        for what, error_m in errors_m
+    )
 
 
 def legend_name(scene: Scene, name: str) -> str:
@@ -185,19 +179,18 @@ def summary(scene: Scene) -> str:
     return " · ".join(parts)
 
 
-def question_text(scene: Scene, numbers: range, ring: Bounds | None, area_km2: float | None) -> str:
-    """Describe one question and its answer, or the last of several from the same location."""
-    step, several = scene.steps[numbers[-1] - 1], len(numbers) > 1
+def question_text(scene: Scene, number: int, ring: Bounds | None, area_km2: float | None) -> str:
+    """Describe one query and its answer."""
+    step = scene.steps[number - 1]
     accounts = accounts_of(step)
     rulers = [account for account in accounts if not account.is_sentinel]
-    which = f"Questions {numbers[0]}–{numbers[-1]}" if several else f"Question {numbers[0]}"
     aim = "the target" if scene.published is None else "the published place"
-    asked = f"{which} of {len(scene.steps)}: asked {length(math.dist(step.place, scene.seen))} from {aim}"
+    asked = f"Question {number} of {len(scene.steps)}: asked {length(math.dist(step.place, scene.seen))} from {aim}"
     if rulers:
-        who = "the colluder" if len(rulers) == 1 else "colluders"
-        at = _and([length(account.distance_m) for account in rulers])
-        asked += f", {'the last ' if several else ''}with {who} at {at}"
-    sentences = [asked, *_sentinel_sentences(accounts), _answer_sentence(step, rulers, several=several)]
+        *others, last = [length(account.distance_m) for account in rulers]
+        at = f"{', '.join(others)} and {last}" if others else last
+        asked += f", with {'colluders' if others else 'the colluder'} at {at}"
+    sentences = [asked, *_sentinel_sentences(accounts), _answer_sentence(step, rulers)]
     if area_km2 is not None:
         sentences.append(f"Possible area: {_area(area_km2)}")
     elif ring is not None:
@@ -218,7 +211,6 @@ def result_text(scene: Scene) -> str:
 
 
 def _error_text(scene: Scene, estimate: Spot) -> str:
-    """Return the distance of the estimate from the person and from the published location."""
     text = f"estimate is {length(math.dist(estimate, scene.truth))} from the person"
     if scene.published is not None:
         text += f" and {length(math.dist(estimate, scene.published))} from the published place"
@@ -226,7 +218,7 @@ def _error_text(scene: Scene, estimate: Spot) -> str:
 
 
 def _certificate(scene: Scene) -> str:
-    """Say what is certified: the location that the service uses. For a protected person that is the published one."""
+    """Say what is certified: the location that the service uses. For a protected user that is the published one."""
     result, what = scene.result, "place" if scene.published is None else "published place"
     if result.outcome is not Outcome.FOUND:
         return f"the attack ended early, {result.outcome}"
@@ -238,7 +230,7 @@ def _certificate(scene: Scene) -> str:
 
 
 def _sentinel_sentences(accounts: Sequence[Account]) -> list[str]:
-    """Say whether the account at the location of the question came first."""
+    """Say whether the account at the location of the query came first."""
     sentinel = next((account for account in accounts if account.is_sentinel), None)
     if sentinel is None:
         return []
@@ -249,12 +241,11 @@ def _sentinel_sentences(accounts: Sequence[Account]) -> list[str]:
     return [text + f"{found}: accounts may not be where they are put"]
 
 
-def _answer_sentence(step: TraceStep, rulers: Sequence[Account], *, several: bool) -> str:
+def _answer_sentence(step: TraceStep, rulers: Sequence[Account]) -> str:
     """Say where the target was listed, and between which accounts, or what else the service answered."""
     if step.answer is not None:
-        return f"The {'last ' if several else ''}answer is “{step.answer}”"
-    listed = "not listed" if step.rank is None else f"listed {_ordinal(step.rank)}"
-    text = f"The target is {'then ' if several else ''}{listed}"
+        return f"The answer is “{step.answer}”"
+    text = f"The target is {'not listed' if step.rank is None else f'listed {_ordinal(step.rank)}'}"
     low, high = bounds_of(rulers, step.rank)
     if (low, high) == (0.0, math.inf):
         return text
@@ -270,15 +261,14 @@ def _answer_sentence(step: TraceStep, rulers: Sequence[Account], *, several: boo
 
 
 def _ring_sentence(low_m: float, high_m: float) -> str:
+    if low_m > high_m:
+        return "The answers from here contradict each other"
     if math.isinf(high_m):
         return f"So it is more than {length(low_m)} away"
     if low_m == 0:
         return f"So it is less than {length(high_m)} away"
-    if length(low_m) == length(high_m):
-        return f"So it is {length(low_m)} away"
-    if low_m > high_m:
-        return "The answers from here contradict each other"
-    return f"So it is {length(low_m)} to {length(high_m)} away"
+    low, high = length(low_m), length(high_m)
+    return f"So it is {low if low == high else f'{low} to {high}'} away"
 
 
 def _area(square_km: float) -> str:
@@ -287,16 +277,12 @@ def _area(square_km: float) -> str:
     return (f"{square_km:,.0f}" if square_km >= 10 else f"{square_km:.2g}") + "\N{NO-BREAK SPACE}km²"
 
 
-def _and(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
 def _ordinal(number: int) -> str:
     ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
 
 
-# Which part of the map matters after each question: square windows that only get closer.
+# Which part of the map matters after each query: square windows that only get closer.
 
 
 _END_VIEW_TAUS = 2.5
@@ -305,7 +291,7 @@ _END_VIEW_SHARE = 0.15
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A square window, in metres."""
+    """A square window, in meters."""
 
     centre: Spot
     half_m: float
@@ -317,12 +303,12 @@ class View:
         return np.array([[x - self.half_m, y - self.half_m], [x + self.half_m, y + self.half_m]])
 
     def holds(self, place: Spot) -> bool:
-        """Whether a place can be seen."""
+        """Return whether a location can be seen."""
         return max(abs(place[0] - self.centre[0]), abs(place[1] - self.centre[1])) <= self.half_m
 
 
 def views_of(scene: Scene, rings: Sequence[Bounds | None]) -> list[View]:
-    """Windows that hold all that matters from each question on; the last is for the result."""
+    """Return windows that hold all that matters from each query on; the last is for the result."""
     others = [np.array([place]) for place in scene.result.others.values()]
     boxes = [*_boxes_of_questions(scene, rings), _box(np.vstack([end_view(scene).corners, *others]))]
     views = [_square(_box(np.vstack(boxes[number:])), 1.08) for number in range(len(boxes))]
@@ -330,20 +316,20 @@ def views_of(scene: Scene, rings: Sequence[Bounds | None]) -> list[View]:
 
 
 def end_view(scene: Scene) -> View:
-    """The last stretch: the person, what is published of it, the estimate, and the streets around them."""
+    """Return the last stretch: the user, what is published of it, the estimate, and the streets around them."""
     ends = _box(np.array(scene.ends))
-    # Where the person and the published place are far apart, neither is drawn in a corner.
+    # Where the user and the published location are far apart, neither is drawn in a corner.
     margin_m = max(_END_VIEW_TAUS * scene.tau_m, _END_VIEW_SHARE * float((ends[1] - ends[0]).max()))
     return _square(np.array([ends[0] - margin_m, ends[1] + margin_m]), 1.0)
 
 
 def close_view(scene: Scene) -> View:
-    """All questions and the last stretch."""
+    """Return a window with all queries and the last stretch."""
     return _square(_box(np.vstack([end_view(scene).corners, *(np.array([step.place]) for step in scene.steps)])), 1.2)
 
 
 def _boxes_of_questions(scene: Scene, rings: Sequence[Bounds | None]) -> list[FloatArray]:
-    """For each question what is still possible, the place asked from, and what the last look is about."""
+    """Return for each query what is still possible, its location, and what the last look is about."""
     boxes: list[FloatArray] = []
     whole = np.array([[-1.0, -1.0], [1.0, 1.0]]) * np.array(scene.region.half_extent_m)
     nearest_m = math.inf
@@ -365,36 +351,19 @@ def _box(points: FloatArray) -> FloatArray:
 
 
 def _square(box: FloatArray, margin: float) -> View:
-    middle = box.mean(axis=0)
-    return View((float(middle[0]), float(middle[1])), margin * float((box[1] - box[0]).max()) / 2)
+    x, y = box.mean(axis=0).tolist()
+    return View((x, y), margin * float((box[1] - box[0]).max()) / 2)
 
 
-# One attack frame by frame: the result of each question, the part of the map to show, and the text.
-
-
-# Fewer questions than this from one location never share a frame: the first halvings show most.
-_LEAST_PER_PLACE = 6
+# One attack frame by frame.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """One frame of an attack; the last frame has no question and shows the result.
+    """What is shown after ``number`` queries, the last of which is ``step``; None in the last frame, with the result.
 
-    Attributes
-    ----------
-    number : int
-        Number of questions asked so far.
-    step : TraceStep or None
-        The last question.
-    view : View
-        The part of the map to show.
-    area_km2 : float or None
-        Size of the area where the target can still be, if the attack tracks it.
-    ring_m : (float, float) or None
-        Least and greatest distance from the location of the question, if the attack does not track an area but has
-        accounts.
-    text : str
-        Description of the frame.
+    ``area_km2`` is the size of the area where the target can still be, if the attack tracks it; else ``ring_m`` has the
+    least and the greatest distance from the last query, if the attack has accounts.
     """
 
     number: int
@@ -405,54 +374,27 @@ class Frame:
     text: str
 
 
-def frames_of(scene: Scene, few: int | None = None) -> list[Frame]:
-    """Return a frame for each question and one for the result. Views only get closer.
-
-    Parameters
-    ----------
-    few : int, optional
-        Where there are more questions than this, later ones from the same place share a frame, to come close to it.
-    """
+def frames_of(scene: Scene) -> list[Frame]:
+    """Return a frame for each query and one for the result. Views only get closer."""
     steps = scene.steps
     rings = [None if step.cells is not None else ring_after(steps[: i + 1]) for i, step in enumerate(steps)]
     views = views_of(scene, rings)
     frames = []
-    for numbers in _shared(steps, few):
-        step, ring = steps[numbers[-1] - 1], rings[numbers[-1] - 1]
+    for number, (step, ring, view) in enumerate(zip(steps, rings, views, strict=False), start=1):
         area = None if step.cells is None else _area_km2(scene.boxes(step.cells))
-        text = question_text(scene, numbers, ring, area)
-        view = views[numbers[-1] - 1]
-        frames.append(Frame(number=numbers[-1], step=step, view=view, area_km2=area, ring_m=ring, text=text))
+        text = question_text(scene, number, ring, area)
+        frames.append(Frame(number=number, step=step, view=view, area_km2=area, ring_m=ring, text=text))
     return [*frames, Frame(number=len(steps), step=None, view=views[-1], text=result_text(scene))]
 
 
 def _area_km2(boxes: FloatArray) -> float:
-    """Return the area that boxes cover, each place once: rules that an attack keeps in mind have boxes of their own."""
+    """Return the area that boxes cover, each location once: rules that an attack keeps in mind have their own boxes."""
     boxes = np.unique(boxes, axis=0)
     boxes = boxes[np.argsort(boxes[:, 1])]
-    edges = np.unique(boxes[:, [0, 2]])
     covered_m2 = 0.0
-    for west, east in pairwise(edges):
+    for west, east in pairwise(np.unique(boxes[:, [0, 2]])):
         south, north = boxes[(boxes[:, 0] <= west) & (boxes[:, 2] >= east)][:, [1, 3]].T
         if len(south):
-            reached = np.maximum.accumulate(north)
-            from_there = np.maximum(south, np.append(-math.inf, reached[:-1]))
-            covered_m2 += float((east - west) * np.maximum(reached - from_there, 0).sum())
+            from_there = np.maximum(south, np.append(-math.inf, np.maximum.accumulate(north)[:-1]))
+            covered_m2 += float((east - west) * np.maximum(np.maximum.accumulate(north) - from_there, 0).sum())
     return covered_m2 / 1e6
-
-
-def _shared(steps: Sequence[TraceStep], few: int | None) -> list[range]:
-    """Numbers of the questions of each frame: at every place the first ones alone, the rest together."""
-    numbers = range(1, len(steps) + 1)
-    if few is None or len(steps) <= few:
-        return [range(number, number + 1) for number in numbers]
-    runs = [list(run) for _, run in groupby(numbers, lambda number: steps[number - 1].place)]
-    lengths = np.array([len(run) for run in runs])
-    most = _LEAST_PER_PLACE
-    while np.minimum(lengths, most + 1).sum() <= few:
-        most += 1
-    frames: list[range] = []
-    for run in runs:
-        frames += [range(number, number + 1) for number in run[: most - 1]]
-        frames += [range(run[most - 1], run[-1] + 1)] if len(run) >= most else []
-    return frames

@@ -1,4 +1,4 @@
-"""The picture of the demonstration: where services have people, and where the same attacks put them."""
+"""The picture of the demonstration: where services have their users, and where the same attacks put them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from nearveil.report.maps import draw_discs, draw_land
 from nearveil.report.style import (
     DISC_COLOUR,
     LIGHT,
+    PALETTE,
     PUBLISHED_COLOUR,
     TRUE_COLOUR,
     disc_handle,
     disc_handlers,
     house_style,
-    look_of,
 )
 from nearveil.types import FloatArray
 
@@ -32,24 +32,22 @@ _MOST_DOTS = 50_000
 _TITLE_LETTERS = 38
 _REACH_M = 1_500.0
 _TICKS_M = (-1000, -500, 0, 500, 1000)
+# Of the attacks, in their order.
+_MARKS = (("o", "orange"), ("v", "sky"), ("P", "green"), ("s", "purple"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AttackedService:
-    """One column of the picture.
+    """One column of the picture: a title for the service, and what was ``found`` of its users.
 
     Attributes
     ----------
-    title, found : str
-        What the service is, and what the attacks found.
     places : ndarray of shape (n, 2)
-        Where the service has people, in degrees.
-    protected : bool
-        Whether these are published places; else they are the true ones.
+        Where the service has its users, in degrees: published locations if ``protected``, else the true ones.
     misses_m : mapping
-        For each attack, by the label of its look: how far east and north of the person every estimate is.
+        For each attack, by its name: how far east and north of the user every estimate is.
     intervals : Intervals, optional
-        Discs that people are moved into.
+        Discs that users are moved into.
     """
 
     title: str
@@ -63,31 +61,28 @@ class AttackedService:
 def draw_before_after(
     services: Sequence[AttackedService], region: Region, path: Path, *, title: str, tau_m: float
 ) -> None:
-    """Draw for each service a map, and below it where attacks put people as seen from the person; save as PNG.
+    """Draw for each service a map, and below it where attacks put users as seen from each; save as PNG.
 
-    It shows true places, so it is for made-up people, or for the operator's eyes only.
+    It shows true locations, so it is for synthetic users, or for the operator's eyes only.
     """
     # Heavy, and only needed where a picture is drawn.
-    from matplotlib import pyplot as plt  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
 
-    half_width, half_height = (extent / 1000 for extent in region.half_extent_m)
     with house_style():
-        figure, grid = plt.subplots(
-            2, len(services), figsize=(5 * len(services), 11.6), layout="constrained", squeeze=False,
-            height_ratios=(half_height, half_width),
-        )  # fmt: skip
+        figure = Figure(figsize=(5 * len(services), 11.6), layout="constrained")
+        width_m, height_m = region.half_extent_m
+        grid = figure.subplots(2, len(services), squeeze=False, height_ratios=(height_m, width_m))
         for service, above, below in zip(services, *grid, strict=True):
             _draw_city(above, service, region)
             _draw_misses(below, service, tau_m)
-        grid[0, 0].set_ylabel("km north of the region's centre")
-        grid[1, 0].set_ylabel("m north of the person")
+        grid[0, 0].set_ylabel("km north of the region's center")
+        grid[1, 0].set_ylabel("m north of the user")
         figure.suptitle(title, fontsize=14, fontweight="bold")
         figure.legend(
             handles=_handles(services, tau_m), loc="outside lower center", ncols=4, frameon=False,
             handler_map=disc_handlers(),
         )  # fmt: skip
         figure.savefig(path, format="png")
-        plt.close(figure)
 
 
 def _draw_city(axes: Axes, service: AttackedService, region: Region) -> None:
@@ -101,7 +96,7 @@ def _draw_city(axes: Axes, service: AttackedService, region: Region) -> None:
     axes.plot(shown[:, 0], shown[:, 1], ".", color=colour, markersize=1.2, alpha=0.45, rasterized=True, zorder=3)
     half_width, half_height = (extent / 1000 for extent in region.half_extent_m)
     axes.set(xlim=(-half_width, half_width), ylim=(-half_height, half_height), aspect="equal")
-    axes.set_xlabel("km east of the region's centre")
+    axes.set_xlabel("km east of the region's center")
     axes.set_title(textwrap.fill(service.title, _TITLE_LETTERS))
 
 
@@ -112,10 +107,10 @@ def _draw_misses(axes: Axes, service: AttackedService, tau_m: float) -> None:
     for label, misses_m in service.misses_m.items():
         near = np.abs(misses_m).max(axis=1) <= _REACH_M
         beyond += int((~near).sum())
-        axes.plot(*misses_m[near].T, **_mark(label), zorder=3)
+        axes.plot(*misses_m[near].T, **_mark(service.misses_m, label), zorder=3)
     axes.add_patch(Circle((0, 0), tau_m, fill=False, edgecolor=TRUE_COLOUR, linewidth=1.6, linestyle="--", zorder=4))
     axes.set(xlim=(-_REACH_M, _REACH_M), ylim=(-_REACH_M, _REACH_M), xticks=_TICKS_M, yticks=_TICKS_M, aspect="equal")
-    axes.set_xlabel("m east of the person")
+    axes.set_xlabel("m east of the user")
     axes.set_title(textwrap.fill(service.found, _TITLE_LETTERS))
     axes.grid(linewidth=0.7, color=LIGHT.grid)
     axes.set_axisbelow(True)
@@ -123,9 +118,10 @@ def _draw_misses(axes: Axes, service: AttackedService, tau_m: float) -> None:
         axes.text(0.98, 0.02, f"{beyond} more beyond the edge", transform=axes.transAxes, ha="right", va="bottom")
 
 
-def _mark(label: str) -> dict[str, Any]:
-    color, marker, _ = look_of(label)
-    return {"marker": marker, "color": color, "linestyle": "none", "fillstyle": "none", "markersize": 6.5}
+def _mark(attacks: Mapping[str, FloatArray], label: str) -> dict[str, Any]:
+    marker, colour = _MARKS[list(attacks).index(label) % len(_MARKS)]
+    style = {"linestyle": "none", "fillstyle": "none", "markersize": 6.5}
+    return {"marker": marker, "color": PALETTE[colour], **style}
 
 
 def _handles(services: Sequence[AttackedService], tau_m: float) -> list[Any]:
@@ -133,11 +129,11 @@ def _handles(services: Sequence[AttackedService], tau_m: float) -> list[Any]:
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     dots: dict[str, Any] = {"marker": ".", "linestyle": "none", "markersize": 9}
-    handles = [Line2D([], [], color=TRUE_COLOUR, label="a true place", **dots)]
+    handles = [Line2D([], [], color=TRUE_COLOUR, label="a true location", **dots)]
     if any(service.protected for service in services):
-        handles.append(Line2D([], [], color=PUBLISHED_COLOUR, label="a published place", **dots))
+        handles.append(Line2D([], [], color=PUBLISHED_COLOUR, label="a published location", **dots))
     if any(service.intervals is not None for service in services):
         handles.append(disc_handle("a private disc", DISC_COLOUR))
-    handles.append(disc_handle(f"within {tau_m:g} m of the person", TRUE_COLOUR, dashes="--"))
+    handles.append(disc_handle(f"within {tau_m:g} m of the user", TRUE_COLOUR, dashes="--"))
     attacks = services[0].misses_m
-    return handles + [Line2D([], [], **_mark(label), label=f"an estimate of {label}") for label in attacks]
+    return handles + [Line2D([], [], **_mark(attacks, label), label=f"an estimate of {label}") for label in attacks]

@@ -1,4 +1,4 @@
-"""Where land is: outlines for maps and for made-up people, without a drawing library.
+"""Where land is: outlines for maps and for synthetic users, without a drawing library.
 
 San Francisco is from the US Census Bureau's cartographic boundary file of the states, 2016, 1:500,000, which is in the
 public domain and cut at the shoreline. ``data/san_francisco_land.geojson`` is California clipped to a box 0.05
@@ -9,8 +9,8 @@ decimals. With geopandas::
     land = california.union_all().intersection(shapely.box(-122.65, 37.45, -122.15, 37.95)).simplify(0.0003)
 
 The rest of the world is from Natural Earth 4.1, 1:10 million, in the public domain, by npm's world-atlas 2.0.2.
-``deploy/world_land.py`` makes ``data/world_land.xz`` of it. It is coarse: small islands and harbours are missing,
-shores are off by some hundred metres and more, and lakes and rivers are land.
+``deploy/world_land.py`` makes ``data/world_land.xz`` of it. It is coarse: small islands and harbors are missing,
+shores are off by some hundred meters and more, and lakes and rivers are land.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import json
 import lzma
 from functools import lru_cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -58,28 +58,21 @@ def _san_francisco() -> dict[str, Any]:
     return outlines
 
 
-class _World(NamedTuple):
-    """All rings, longitude first and not closed, and the box of each."""
-
-    rings: list[FloatArray]
-    lowest: FloatArray
-    highest: FloatArray
-
-
 @lru_cache(maxsize=1)
-def _world() -> _World:
+def _world() -> tuple[list[FloatArray], FloatArray, FloatArray]:
+    """Return all rings, longitude first and not closed, and the lowest and the highest corner of the box of each."""
     packed = resources.files("nearveil.report").joinpath("data", "world_land.xz").read_bytes()
     numbers = np.frombuffer(lzma.decompress(packed), dtype="<i4")
     count = int(numbers[0])
     ends = np.cumsum(numbers[1 : count + 1])[:-1]
     steps = numbers[count + 1 :].reshape(2, -1).T
     rings = [_CORNER + _STEP * np.cumsum(part, axis=0) for part in np.split(steps, ends)]
-    return _World(rings, np.array([ring.min(axis=0) for ring in rings]), np.array([ring.max(axis=0) for ring in rings]))
+    return rings, np.array([ring.min(axis=0) for ring in rings]), np.array([ring.max(axis=0) for ring in rings])
 
 
 def _land_of_world(region: Region) -> list[FloatArray]:
     """Clip what is near the region to a box around it, and cut holes out."""
-    world = _world()
+    rings, lowest, highest = _world()
     beyond = max(_BEYOND_DEG, 0.1 * region.height_deg, 0.1 * region.width_deg)
     east = region.east if region.west < region.east else region.east + 360
     low = np.array([region.west, region.south]) - beyond
@@ -89,11 +82,11 @@ def _land_of_world(region: Region) -> list[FloatArray]:
     # A box may reach beyond the edges of the map, where the map begins anew.
     for turn in (-360.0, 0.0, 360.0):
         shift = np.array([turn, 0.0])
-        near = (world.highest + shift > low).all(axis=1) & (world.lowest + shift < high).all(axis=1)
+        near = (highest + shift > low).all(axis=1) & (lowest + shift < high).all(axis=1)
         for number in np.flatnonzero(near):
-            ring = _clipped(world.rings[number] + shift, low, high)
+            ring = _clipped(rings[number] + shift, low, high)
             if len(ring):
-                (land if _area(world.rings[number]) >= 0 else holes).append(ring)
+                (land if _area(rings[number]) >= 0 else holes).append(ring)
     for hole in holes:
         # The land that is around it is what it is cut out of: nothing else is as large.
         largest = max(range(len(land)), key=lambda number: _area(land[number]))

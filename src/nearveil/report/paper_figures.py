@@ -89,8 +89,9 @@ def _readings(runs: pd.DataFrame) -> Figure:
         own = found[found.dataset == dataset]
         for reading, line in own.groupby("reading", sort=False):
             plot_estimates(axes, line.epsilon, line[row], label=str(reading))
-        _plot_printed(axes, own[own.reading == table3.NEARVEIL], row, label="the paper", color="#222222")
-        axes.set_ylim(bottom=0)
+        _plot_printed(axes, own[own.reading == table3.NEARVEIL], row, label="the paper")
+        if row in ("acc", "dist_km"):
+            axes.set_ylim(bottom=0)
     _label(places, titles, "epsilon")
     add_legend(figure, columns=4)
     return figure

@@ -54,11 +54,11 @@ def house_style(theme: Theme | None = None) -> Iterator[None]:
         yield
 
 
-def disc_handle(label: str, colour: str, *, dashes: str = "-") -> Any:
+def disc_handle(label: str, color: str, *, dashes: str = "-") -> Any:
     """Return what stands for an outlined disc in a legend, to be drawn with `disc_handlers`."""
     from matplotlib.patches import Circle  # noqa: PLC0415
 
-    return Circle((0, 0), fill=False, edgecolor=colour, linewidth=1.6, linestyle=dashes, label=label)
+    return Circle((0, 0), fill=False, edgecolor=color, linewidth=1.6, linestyle=dashes, label=label)
 
 
 def disc_handlers() -> dict[type, Any]:
@@ -128,7 +128,7 @@ PALETTE = LIGHT.palette
 class Look(NamedTuple):
     """How a series is drawn: the name of its color in a theme's palette, its marker and its dashes."""
 
-    colour: str
+    color: str
     marker: str
     dashes: str
 
@@ -136,13 +136,26 @@ class Look(NamedTuple):
 _KNOWN = {
     # Mechanisms: those of the registry, and what the paper calls some of them.
     **{entry.label: Look(*entry.look) for entry in MECHANISMS.values() if entry.look is not None},
-    "DPRS, Laplace": Look("blue", "o", "-"),
     "DPRS, Gaussian": Look("sky", "P", "--"),
-    "DPRS-Gaussian": Look("sky", "P", "--"),
     "2D Laplace": Look("purple", "v", ":"),
-    "Laplace": Look("purple", "v", ":"),
+    # Releases of DPRS have a color, and ways to hide among users have one each.
+    "DPRS, metric": Look("blue", "P", "--"),
+    "DPRS, interval": Look("blue", "o", "-"),
+    "DPRS, the paper's": Look("blue", "X", ":"),
+    "among, published locations": Look("sky", "D", "-"),
+    "among, public data": Look("grey", "^", ":"),
     "GI-LIA": Look("orange", "o", "--"),
     "ZO-LIA": Look("vermilion", "s", "-."),
+    "adaptive, 1 account": Look("blue", "D", "-"),
+    "adaptive, 4 accounts": Look("green", "P", ":"),
+    # Readings of Table 3.
+    "the paper": Look("ink", "D", "-"),
+    "Nearveil: redrawn": Look("blue", "o", "-"),
+    "redrawn": Look("sky", "s", "--"),
+    "kept": Look("green", "^", "-."),
+    "clipped": Look("orange", "v", ":"),
+    "as printed": Look("vermilion", "P", "--"),
+    "kept, noise of scale 1/epsilon": Look("purple", "X", "-."),
     # Epsilon, from cold to warm as less is hidden.
     "epsilon = 0.5": Look("blue", "o", "-"),
     "epsilon = 1": Look("sky", "s", "--"),
@@ -155,7 +168,6 @@ _KNOWN = {
     "RSM": Look("blue", "o", "-"),
     "noise and resample": Look("vermilion", "s", "--"),
     "Nearveil's sampler": Look("green", "^", "-."),
-    "the goal": Look("ink", "", "--"),
     "recommended": Look("vermilion", "*", ""),
 }
 _COLORS = ("blue", "vermilion", "green", "purple", "orange", "sky", "grey", "ink")
@@ -173,7 +185,7 @@ def look_of(label: str) -> Look:
     Examples
     --------
     >>> look_of("RSM")
-    Look(colour='#0072B2', marker='o', dashes='-')
+    Look(color='#0072B2', marker='o', dashes='-')
     """
     name, marker, dashes = _KNOWN.get(label) or next(_free_looks)
     return Look(PALETTE[name], marker, dashes)
@@ -249,12 +261,15 @@ def _intervals(estimates: Sequence[float | Estimate]) -> tuple[list[float], list
 
 
 def plain_ticks(figure: Figure) -> None:
-    """Label logarithmic axes with plain numbers."""
-    from matplotlib.ticker import LogFormatter  # noqa: PLC0415
+    """Label logarithmic axes with plain numbers, and with more than powers of ten where these are few."""
+    from matplotlib.ticker import LogLocator, NullFormatter  # noqa: PLC0415
 
     for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) if axis.get_scale() == "log"):
+        low, high = sorted(axis.get_view_interval())
+        if sum(low <= tick <= high for tick in axis.get_majorticklocs()) < 2:
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter("{x:,g}")
-        axis.set_minor_formatter(LogFormatter(minor_thresholds=(1.0, 0.4)))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def save_png(figure: Figure, path: Path | BinaryIO) -> None:

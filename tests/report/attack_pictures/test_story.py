@@ -1,4 +1,4 @@
-"""The story of an attack: its frames, where they look, and what was possible."""
+"""The story of an attack: its frames, where they look, what was possible, and how it is told."""
 
 import math
 from dataclasses import replace
@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from nearveil.report.attack_scene import Scene, frames_of
-from tests.report.attack_pictures.samples import TAU_M, empty
+from nearveil.report.attack_scene import Scene, frames_of, heading, summary, verdict
+from tests.report.attack_pictures.samples import TAU_M, empty, protected
 
 
 def test_a_frame_for_each_question_and_one_for_the_result(adaptive: Scene) -> None:
@@ -47,3 +47,25 @@ def test_rings_close_in_on_the_circles_found(gi_lia: Scene) -> None:
         assert low - 0.1 <= distance <= high + 0.1
     assert len(gi_lia.circles_after(1)) == 0
     assert len(gi_lia.circles_after(len(gi_lia.steps))) == 2
+
+
+def plain(words: str) -> str:
+    return words.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_miss_is_never_called_found(gi_lia: Scene, adaptive: Scene) -> None:
+    """What the attacker finds in a protected service is the published place."""
+    missed = "published place found, person missed by 500 m"
+    assert plain(verdict(protected(gi_lia))) == missed
+    assert plain(heading(protected(gi_lia), "One attack")) == f"One attack: {missed}"
+    result = plain(frames_of(protected(gi_lia))[-1].text)
+    assert result.startswith(f"Result: {missed}. The estimate is 500 m from the person and ")
+    for words in (summary(protected(gi_lia)), summary(protected(adaptive))):
+        assert "found" not in words
+    assert verdict(gi_lia) == "person found"
+    far = replace(gi_lia, result=replace(gi_lia.result, estimate=(gi_lia.truth[0] + 300, gi_lia.truth[1])))
+    assert plain(verdict(far)) == "person missed by 300 m"
+    assert plain(verdict(replace(far, published=gi_lia.truth))).startswith(
+        "published place missed by 300 m, person missed"
+    )
+    assert verdict(replace(gi_lia, published=gi_lia.truth)) == "published place found, person found"

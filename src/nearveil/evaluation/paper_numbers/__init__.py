@@ -70,7 +70,7 @@ def _as_runs(path: Path, found: pd.DataFrame, name: str) -> pd.DataFrame:
     if not len(found):
         raise DataError(f"{path} has no rows")
     if name == "table1":
-        found = found.assign(source=AUTHORS, attack=found["method"]).drop(columns="method")
+        found = found.assign(source=AUTHORS, attack=found["method"], label=found["method"]).drop(columns="method")
         return found.assign(run=found.groupby(["attack", "dataset", "k"]).cumcount(), instances=1)
     unknown = sorted(set(found["metric"]) - set(_METRICS))
     if unknown:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from scipy.spatial import cKDTree
 
 from nearveil.attacks.registry import attack_class
 from nearveil.attacks.simulator import SimulatedService
+from nearveil.errors import UsageError
 from nearveil.evaluation import paper
-from nearveil.evaluation.study import TAU_M, generator
+from nearveil.evaluation.stats import Estimate, Mean
+from nearveil.evaluation.study import TAU_M, generator, means, shares
 from nearveil.evaluation.utility import QueryProtocol, draw_queries, measure_utilities
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
@@ -41,7 +45,7 @@ def paper_region(region: Region) -> Region:
     return region.with_scaling("per-axis")
 
 
-def mechanism(
+def paper_mechanism(
     name: str, epsilon: float, region: Region, seed: int, *, noise: Noise = "laplace", centers: int = CENTERS,
     gamma: float = 0.5,
 ) -> Mechanism:  # fmt: skip
@@ -67,18 +71,17 @@ def published(dataset: Dataset, own: Mechanism) -> tuple[Mechanism, FloatArray]:
     return fitted, dataset.region.to_metres(fitted.perturb(dataset.places))
 
 
-def seed_of(seed: int, run: int, stream: int = PROTECTION) -> int:
-    """Return a seed for what takes a number."""
-    return int(generator(seed, run, stream).integers(2**32))
+def seed_of(seed: int, run: int) -> int:
+    """Return the seed of a run for what takes a number."""
+    return int(generator(seed, run, PROTECTION).integers(2**32))
 
 
-def reference_published(
-    dataset: Dataset, epsilon: float, rng: np.random.Generator, **reading: Any
-) -> tuple[FloatArray, paper.Disguised]:
-    """Publish everybody with the reference, in meters of the region, and return what it returned."""
+def reference_published(dataset: Dataset, epsilon: float, seed: int, run: int, **reading: Any) -> FloatArray:
+    """Return everybody's location in meters as DPRS of the reference publishes it."""
     scaled = paper_region(dataset.region)
+    rng = generator(seed, run, PROTECTION)
     found = paper.dprs(scaled.to_square(dataset.places), epsilon, rng, m=CENTERS, **reading)
-    return scaled.to_metres(scaled.clip(scaled.from_square(found.points))), found
+    return scaled.to_metres(scaled.clip(scaled.from_square(found.points)))
 
 
 def utility(
@@ -101,8 +104,30 @@ def utility(
     return rows
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Targets:
+def estimated(runs: pd.DataFrame, by: list[str], columns: list[str], authors: pd.Series) -> pd.DataFrame:
+    """Return columns with intervals over runs: shares of users found where they are ours, means of all else.
+
+    Another's CSV has no number of users with its shares, and perhaps not every column: then there is nothing.
+    """
+    found_shares = [name for name in columns if name.startswith("acc")]
+    found = means(runs, by, [name for name in columns if name not in found_shares])
+    parts = []
+    if not authors.all():
+        parts.append(shares(runs[~authors], by, found_shares, "instances"))
+    if authors.any():
+        parts.append(means(runs[authors], by, found_shares))
+    joined = found.merge(pd.concat(parts), on=by)
+    return joined.map(lambda cell: None if isinstance(cell, Mean) and math.isnan(cell.value) else cell)
+
+
+def meet(first: Estimate, second: Estimate) -> bool:
+    """Whether two intervals meet; a single run has no interval to judge by, and agrees with everything."""
+    if first.low is None or first.high is None or second.low is None or second.high is None:
+        return True
+    return first.low <= second.high and second.low <= first.high
+
+
+class Targets(NamedTuple):
     """Whom to attack, and from where: starts within 100 m of random users, and the k-th user in the list there."""
 
     starts_m: FloatArray
@@ -111,6 +136,8 @@ class Targets:
 
 def targets(dataset: Dataset, served_m: FloatArray, k: int, count: int, seed: int, run: int) -> Targets:
     """Draw targets by the paper's protocol; the starts are the same whatever is published."""
+    if k > len(served_m):
+        raise UsageError(f"a list of {k} users needs more than the {len(served_m):,} that there are")
     rng = generator(seed, run, ATTACKS)
     true_m = dataset.region.to_metres(dataset.places)
     length, angle = START_OFFSET_M * np.sqrt(rng.random(count)), 2 * np.pi * rng.random(count)
@@ -132,7 +159,7 @@ def attack_users(
         found = attack.infer(oracle, int(chosen.users[number]), start)
         return None if found.estimate is None else np.array(found.estimate), found.queries, found.seconds
 
-    return _scores(one, dataset, chosen, warm=(name, accounts))
+    return _scores(one, dataset, chosen)
 
 
 def attack_with_reference(
@@ -140,26 +167,23 @@ def attack_with_reference(
 ) -> dict[str, Any]:
     """Do the same with ``gi_lia`` or ``zo_lia`` of the reference."""
     attack = {"GI-LIA": paper.gi_lia, "ZO-LIA": paper.zo_lia}[name]
-    rng = generator(seed, run, REFERENCE)
+    tree, rng = cKDTree(served_m), generator(seed, run, REFERENCE)
 
     def one(number: int) -> tuple[FloatArray | None, int, float]:
         started = time.perf_counter()
-        found = attack(served_m, int(chosen.users[number]), chosen.starts_m[number], k, rng, **choices)
+        found = attack(tree, int(chosen.users[number]), chosen.starts_m[number], k, rng, **choices)
         return found.point, found.queries, time.perf_counter() - started
 
-    return _scores(one, dataset, chosen, warm=())
+    return _scores(one, dataset, chosen)
 
 
 def _scores(
-    one: Callable[[int], tuple[FloatArray | None, int, float]], dataset: Dataset, chosen: Targets,
-    warm: tuple[object, ...],
-) -> dict[str, Any]:  # fmt: skip
+    one: Callable[[int], tuple[FloatArray | None, int, float]], dataset: Dataset, chosen: Targets
+) -> dict[str, Any]:
     true_m = dataset.region.to_metres(dataset.places)[chosen.users]
     edge = np.array(dataset.region.half_extent_m)
-    if warm and warm not in _WARM:
-        # Compiling is not a cost of the attack.
-        one(0)
-        _WARM.add(warm)
+    # Compiling is not a cost of the attack.
+    one(0)
     found = [one(number) for number in range(len(chosen.users))]
     # The region is public, and an attack that believes nothing has its start.
     guesses = [start if point is None else point for (point, _, _), start in zip(found, chosen.starts_m, strict=True)]
@@ -172,6 +196,3 @@ def _scores(
         "queries": float(queries.mean()),
         "instances": len(found),
     }
-
-
-_WARM: set[tuple[object, ...]] = set()

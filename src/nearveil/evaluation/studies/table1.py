@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
 
 from nearveil.attacks.registry import ATTACKS, attack_class
 from nearveil.evaluation import paper_numbers
-from nearveil.evaluation.studies.protected import attack_users, attack_with_reference, paper_region, seed_of, targets
-from nearveil.evaluation.study import Part, Scope, means, shares
+from nearveil.evaluation.studies.protected import (
+    attack_users,
+    attack_with_reference,
+    estimated,
+    meet,
+    paper_region,
+    seed_of,
+    targets,
+)
+from nearveil.evaluation.study import Part, Scope
 from nearveil.io.datasets import Dataset
 
 KS = (10, 30, 50)
@@ -17,8 +26,10 @@ PAPER_ATTACKS = {"GI-LIA": "gi-lia", "ZO-LIA": "zo-lia"}
 PRINTED, ROUGH = "ZO-LIA, printed learning rate", "GI-LIA, radius to 100 m"
 ADAPTIVE_ACCOUNTS = (1, 4)
 # The adaptive attack finds everybody and takes longest: more of it would tell no more.
-_ADAPTIVE_INSTANCES = 20
+_ADAPTIVE_SHARE = 0.4
 _BY = ["source", "attack", "dataset", "k"]
+_PLACE = {"dataset": "data set"}
+_COLUMNS = {"dist_m": "Dist (m)", "acc": "Acc", "cost_s": "Cost (s)", "queries": "queries"}
 
 
 def _grid(scope: Scope) -> list[dict[str, Any]]:
@@ -33,7 +44,7 @@ def _grid(scope: Scope) -> list[dict[str, Any]]:
 
     found = [row for attack in PAPER_ATTACKS for source in ("Nearveil", "reference") for row in rows(source, attack)]
     found += rows("reference", PRINTED) + rows("reference", ROUGH)
-    few = min(scope.instances, _ADAPTIVE_INSTANCES)
+    few = math.ceil(_ADAPTIVE_SHARE * scope.instances)
     for accounts in ADAPTIVE_ACCOUNTS:
         found += rows("Nearveil", ATTACKS["adaptive"].name, accounts, few)
     for name in scope.attacks:
@@ -54,51 +65,38 @@ def measure(
         if attack == PRINTED:
             choices = {"step": "printed", "unit": paper_region(dataset.region).metres_per_unit}
         name = attack.partition(",")[0]
-        return attack_with_reference(name, dataset, served_m, chosen, k=k, seed=seed, run=run, **choices)
+        found = attack_with_reference(name, dataset, served_m, chosen, k=k, seed=seed, run=run, **choices)
+        return {"label": attack} | found
+    name = PAPER_ATTACKS.get(attack, attack)
     # The paper's attackers know that lists are exact.
-    return attack_users(
-        PAPER_ATTACKS.get(attack, attack), dataset, served_m, chosen, k=k, accounts=accounts, seed=seed_of(seed, run),
-        tells_exact=True,
-    )  # fmt: skip
-
-
-def _label(source: str, attack: str, accounts: float) -> str:
-    if attack.startswith(tuple(PAPER_ATTACKS)):
-        return attack
-    return f"{attack}, {accounts:.0f} account{'s' if accounts > 1 else ''}"
+    found = attack_users(
+        name, dataset, served_m, chosen, k=k, accounts=accounts, seed=seed_of(seed, run), tells_exact=True
+    )
+    label = f"{attack_class(name).name}, {accounts} account{'s' if accounts > 1 else ''}"
+    return {"label": attack if attack in PAPER_ATTACKS else label} | found
 
 
 def estimates(runs: pd.DataFrame) -> pd.DataFrame:
     """Return Dist, Acc, Cost and queries with intervals by source, attack, data set and k."""
-    runs = runs.assign(attack=[_label(*row) for row in zip(runs.source, runs.attack, runs.accounts, strict=True)])
-    found = means(runs, _BY, ["dist_m", "cost_s", "queries"])
-    # Shares have binomial intervals where we have every attack; another's CSV has shares alone.
-    known = runs["source"] != paper_numbers.AUTHORS
-    acc = [shares(runs[known], _BY, ["acc"], "instances")]
-    if not known.all():
-        acc.append(means(runs[~known], _BY, ["acc"]))
-    return found.merge(pd.concat(acc), on=_BY)
+    return estimated(runs.assign(attack=runs["label"]), _BY, list(_COLUMNS), runs["source"] == paper_numbers.AUTHORS)
 
 
 def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     found = estimates(runs)
-    own = found.set_index(_BY)
-    printed = paper_numbers.table1()
-    sources = [source for source in ("Nearveil", "reference", paper_numbers.AUTHORS) if source in set(found.source)]
-    beside = []
-    for key in found.loc[found.attack.isin(list(PAPER_ATTACKS)), _BY[1:]].drop_duplicates().itertuples(index=False):
-        row: dict[str, Any] = {"attack": key.attack, "data set": key.dataset, "k": key.k}
-        paper = printed.loc[tuple(key)] if tuple(key) in printed.index else {}
-        for name, column in (("Dist (m)", "dist_m"), ("Acc", "acc"), ("Cost (s)", "cost_s"), ("queries", "queries")):
-            if column != "queries":
-                row[f"{name}, paper"] = paper.get(column)
-            for source in sources if column != "queries" else ("Nearveil",):
-                row[f"{name}, {source}"] = own[column].get((source, *key))
-        beside.append(row)
-    others = found[~found.attack.isin(list(PAPER_ATTACKS))]
-    names = {"dataset": "data set", "dist_m": "Dist (m)", "acc": "Acc", "queries": "queries", "cost_s": "Cost (s)"}
-    columns = ["attack", "dataset", "k", "dist_m", "acc", "queries", "cost_s"]
-    return {"table1": pd.DataFrame(beside), "table1-others": others[columns].rename(columns=names)}
+    is_paper = found.attack.isin(list(PAPER_ATTACKS))
+    sources = [
+        one for one in ("paper", "Nearveil", "reference", paper_numbers.AUTHORS) if one in {"paper", *runs.source}
+    ]
+    printed = paper_numbers.table1().reset_index().rename(columns={"method": "attack"}).assign(source="paper")
+    both = pd.concat([found[is_paper], printed[printed.dataset.isin(runs.dataset)].astype(object)])
+    beside = both.pivot(index=_BY[1:], columns="source", values=list(_COLUMNS)).astype(object)
+    wanted = [(name, source) for name in _COLUMNS for source in sources if name != "queries" or source == "Nearveil"]
+    beside = beside.reindex(index=pd.MultiIndex.from_frame(found.loc[is_paper, _BY[1:]].drop_duplicates()))
+    beside = beside.reindex(columns=pd.MultiIndex.from_tuples(wanted)).where(lambda cells: cells.notna(), None)
+    beside = beside.reset_index().rename(columns=_COLUMNS | _PLACE, level=0)
+    beside.columns = pd.MultiIndex.from_tuples([(group, name) if name else ("", group) for group, name in beside])
+    others = found.loc[~is_paper, [*_BY[1:], *_COLUMNS]]
+    return {"table1": beside, "table1-others": others.rename(columns=_COLUMNS | _PLACE)}
 
 
 def _facts(runs: pd.DataFrame) -> dict[str, Any]:
@@ -117,12 +115,8 @@ def _facts(runs: pd.DataFrame) -> dict[str, Any]:
 
 def disagreements(runs: pd.DataFrame) -> int:
     """Count attacks, data sets and k where the intervals of Acc by Nearveil and by the reference do not meet."""
-    found = estimates(runs).set_index(_BY)["acc"]
-    return sum(
-        not (one.low <= found[("reference", *key)].high and found[("reference", *key)].low <= one.high)
-        for (source, *key), one in found.items()
-        if source == "Nearveil" and ("reference", *key) in found.index
-    )
+    found = estimates(runs).pivot(index=_BY[1:], columns="source", values="acc")[["Nearveil", "reference"]].dropna()
+    return sum(not meet(ours, theirs) for ours, theirs in found.itertuples(index=False))
 
 
 PART = Part("table1", "Table 1: the attacks on an open service", _grid, measure, _tables, _facts)

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from nearveil.evaluation import paper, paper_numbers
-from nearveil.evaluation.stats import Estimate
 from nearveil.evaluation.studies.protected import (
     BASELINES,
     CENTERS,
-    PROTECTION,
     attack_users,
-    mechanism,
+    estimated,
+    meet,
+    paper_mechanism,
     paper_region,
     published,
     reference_published,
@@ -23,7 +23,7 @@ from nearveil.evaluation.studies.protected import (
     targets,
     utility,
 )
-from nearveil.evaluation.study import Part, Scope, differences, generator, means, shares
+from nearveil.evaluation.study import Part, Scope, differences, means
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.fit_pic import build_pic_intervals
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, paper_scales
@@ -52,6 +52,7 @@ _USERS = {
     "acc_published": "Acc, published accounts", "dist_km_published": "Dist (km), published accounts",
 }  # fmt: skip
 _BY = ["dataset", "epsilon", "mechanism", "reading"]
+_PLACE = {"dataset": "data set"}
 
 
 def _grid(scope: Scope) -> list[dict[str, Any]]:
@@ -64,22 +65,20 @@ def measure(
     dataset: Dataset, *, epsilon: float, mechanism: str, reading: str, instances: int, queries: int, seed: int, run: int
 ) -> dict[str, Any]:
     """Publish everybody once, ask, and attack."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"instances": instances}
     own = None
     if reading == NEARVEIL:
-        own, served_m = published(dataset, _mechanism(mechanism, epsilon, dataset, seed, run))
+        own, served_m = published(dataset, paper_mechanism(mechanism, epsilon, dataset.region, seed_of(seed, run)))
         if mechanism == "DPRS":
             found["redrawn"] = redrawn_share(dataset, epsilon, seed_of(seed, run))
     else:
-        rng = generator(seed, run, PROTECTION)
-        served_m, _ = reference_published(dataset, epsilon, rng, **READINGS[reading])
+        served_m = reference_published(dataset, epsilon, seed, run, **READINGS[reading])
     found |= utility(dataset, served_m, queries, seed, run, (K,))[0]
-    for suffix, through in (("", None), ("_published", own)):
-        if suffix and through is None:
-            continue
-        attacked = zo_lia(dataset, served_m, instances, seed, run, through)
-        found |= {f"{name}{suffix}": value for name, value in attacked.items()}
-    return found | {"instances": instances}
+    found |= zo_lia(dataset, served_m, instances, seed, run)
+    if own is None:
+        return found
+    with_published = zo_lia(dataset, served_m, instances, seed, run, own)
+    return found | {f"{name}_published": value for name, value in with_published.items()}
 
 
 def zo_lia(
@@ -89,10 +88,6 @@ def zo_lia(
     chosen = targets(dataset, served_m, K, instances, seed, run)
     found = attack_users("zo-lia", dataset, served_m, chosen, k=K, seed=seed_of(seed, run), through=through)
     return {"acc": found["acc"], "dist_km": found["dist_m"] / 1000}
-
-
-def _mechanism(name: str, epsilon: float, dataset: Dataset, seed: int, run: int) -> Any:
-    return mechanism(name, epsilon, dataset.region, seed_of(seed, run))
 
 
 def redrawn_share(dataset: Dataset, epsilon: float, seed: int) -> float:
@@ -114,12 +109,7 @@ def redrawn_share(dataset: Dataset, epsilon: float, seed: int) -> float:
 def estimates(runs: pd.DataFrame, columns: list[str] | None = None) -> pd.DataFrame:
     """Return measures with intervals by data set, epsilon, mechanism and reading."""
     wanted = [name for name in columns or [*MEASURES, *_USERS] if name in runs]
-    found_shares = [name for name in wanted if name.startswith("acc")]
-    found = means(runs, _BY, [name for name in wanted if name not in found_shares])
-    known = runs["reading"] != paper_numbers.AUTHORS
-    own = shares(runs[known], _BY, found_shares, "instances") if known.any() else pd.DataFrame()
-    others = [means(runs[~known], _BY, found_shares)] if not known.all() else []
-    return found.merge(pd.concat([own, *others]), on=_BY)
+    return estimated(runs, _BY, wanted, runs["reading"] == paper_numbers.AUTHORS)
 
 
 def printed(dataset: str, epsilon: float, mechanism: str, column: str) -> float | None:
@@ -130,46 +120,52 @@ def printed(dataset: str, epsilon: float, mechanism: str, column: str) -> float 
 
 
 def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    found = estimates(runs)
-    ours = found[found.reading.isin([NEARVEIL, paper_numbers.AUTHORS])]
-    lines, users = [], []
-    for row in ours.to_dict("records"):
-        place = {"data set": row["dataset"], "epsilon": row["epsilon"], "mechanism": row["mechanism"]}
-        if row["reading"] == paper_numbers.AUTHORS:
-            place["mechanism"] += f", {paper_numbers.AUTHORS}"
-        line: dict[str, Any] = dict(place)
-        for column, label in MEASURES.items():
-            line[label] = row[column]
-            if column in paper_numbers.table3():
-                line[f"{label}, paper"] = printed(row["dataset"], row["epsilon"], row["mechanism"], column)
-        lines.append(line)
-        if row["reading"] == NEARVEIL:
-            users.append(place | {label: row[column] for column, label in _USERS.items()})
-    dprs = runs[(runs.mechanism == "DPRS")]
-    tables = {"table3": pd.DataFrame(lines), "table3-users": pd.DataFrame(users)}
-    tables |= {f"table3-{column.replace('_', '-')}": _by_reading(dprs, column) for column in MEASURES}
-    redrawn = means(dprs.dropna(subset="redrawn"), ["dataset", "epsilon"], ["redrawn"])
-    tables["table3-redrawn"] = _wide(redrawn.assign(reading=""), "redrawn").drop(columns="reading")
-    tables["table3-orders"] = _orders(runs["epsilon"].unique().tolist())
-    return tables
+    found, dprs = estimates(runs), runs[runs.mechanism == "DPRS"]
+    ours, theirs = (found[found.reading == name] for name in (NEARVEIL, paper_numbers.AUTHORS))
+    theirs = theirs.assign(mechanism=theirs["mechanism"] + f", {paper_numbers.AUTHORS}")
+    users = ours[[*_BY[:3], *_USERS]].rename(columns=_PLACE | _USERS)
+    redrawn = means(dprs.dropna(subset="redrawn"), _BY[:2], ["redrawn"])
+    return {
+        "table3": _beside_the_paper(pd.concat([ours, theirs])),
+        "table3-users": users,
+        **{f"table3-{column.replace('_', '-')}": _by_reading(dprs, column) for column in MEASURES},
+        "table3-redrawn": redrawn.rename(columns=_PLACE | {"redrawn": "share redrawn"}),
+        "table3-orders": _orders(runs["epsilon"].unique().tolist()),
+    }
+
+
+def _beside_the_paper(found: pd.DataFrame) -> pd.DataFrame:
+    table = found[_BY[:3]].rename(columns=_PLACE)
+    for column, label in MEASURES.items():
+        table[label] = found[column]
+        if column in paper_numbers.table3():
+            settings = zip(found.dataset, found.epsilon, found.mechanism, strict=True)
+            table[f"{label}, paper"] = pd.Series([printed(*one, column) for one in settings], found.index, dtype=object)
+    return table
 
 
 def _by_reading(dprs: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return a row for the paper and for each reading, a column for each epsilon, and what epsilon changes, paired."""
-    table = _wide(estimates(dprs, [column]), column)
-    trend = trends(dprs, column).set_index(["dataset", "reading"])["difference"]
-    epsilons = sorted(dprs["epsilon"].unique())
-    name = f"{epsilons[-1]:g} minus {epsilons[0]:g}"
-    table[name] = [trend.get((row["data set"], row["reading"])) for _, row in table.iterrows()]
+    least, most = dprs["epsilon"].min(), dprs["epsilon"].max()
+    own = estimates(dprs, [column])
+    long = own[["dataset", "reading", "epsilon"]].assign(value=own[column], at=own["epsilon"])
+    trend = trends(dprs, column).rename(columns={"difference": "value"}).assign(at=math.inf)
     paper_rows = []
-    for dataset in table["data set"].unique():
-        values = {f"epsilon = {epsilon:g}": printed(dataset, epsilon, "DPRS", column) for epsilon in epsilons}
-        if None not in values.values():
-            first, *_, last = values.values()
-            paper_rows.append({"data set": dataset, "reading": "the paper"} | values | {name: last - first})  # type: ignore[operator]
-    both = pd.concat([pd.DataFrame(paper_rows, dtype=object), table.astype(object)])
-    order = {dataset: number for number, dataset in enumerate(table["data set"].unique())}
-    return both.sort_values("data set", key=lambda names: names.map(order), kind="stable").reset_index(drop=True)
+    for dataset in dprs["dataset"].unique():
+        each = {epsilon: printed(dataset, epsilon, "DPRS", column) for epsilon in dprs["epsilon"].unique()}
+        values = {epsilon: value for epsilon, value in each.items() if value is not None}
+        if len(values) == len(each):
+            values[math.inf] = values[most] - values[least]
+            paper_rows += [(dataset, "the paper", at, value) for at, value in values.items()]
+    rows = pd.DataFrame(paper_rows, columns=["dataset", "reading", "at", "value"]).astype({"value": object})
+    every = pd.concat([rows, long, trend])
+    table = every.pivot(index=["dataset", "reading"], columns="at", values="value")
+    readings = ["the paper", *dprs["reading"].unique()]
+    places = [(dataset, reading) for dataset in dprs["dataset"].unique() for reading in readings]
+    table = table.reindex([place for place in places if place in table.index])
+    names = {at: f"epsilon = {at:g}" for at in table} | {math.inf: f"{most:g} minus {least:g}"}
+    table = table.where(table.notna(), None).rename(columns=names).rename_axis(columns=None).reset_index()
+    return table.rename(columns=_PLACE)
 
 
 def trends(runs: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -177,14 +173,6 @@ def trends(runs: pd.DataFrame, column: str) -> pd.DataFrame:
     dprs = runs[runs.mechanism == "DPRS"]
     ends = {"first": dprs["epsilon"].max(), "second": dprs["epsilon"].min()}
     return differences(dprs, ["dataset", "reading"], column, of="epsilon", **ends)
-
-
-def _wide(found: pd.DataFrame, column: str) -> pd.DataFrame:
-    rows = []
-    for (dataset, reading), group in found.groupby(["dataset", "reading"], sort=False):
-        values = {f"epsilon = {row['epsilon']:g}": row[column] for row in group.to_dict("records")}
-        rows.append({"data set": dataset, "reading": reading} | values)
-    return pd.DataFrame(rows)
 
 
 def _orders(epsilons: list[float]) -> pd.DataFrame:
@@ -206,13 +194,6 @@ def disagreements(runs: pd.DataFrame, columns: tuple[str, ...] = ("recall", "rat
         other = (*key[:3], REDRAWN)
         count += sum(other in found.index and not meet(row[name], found[name][other]) for name in columns)
     return count
-
-
-def meet(first: Estimate, second: Estimate) -> bool:
-    """Whether two intervals meet; a single run has no interval to judge by, and agrees with everything."""
-    if first.low is None or first.high is None or second.low is None or second.high is None:
-        return True
-    return first.low <= second.high and second.low <= first.high
 
 
 def _facts(runs: pd.DataFrame) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,11 +19,10 @@ from nearveil.evaluation.studies.protected import CENTERS, seed_of
 from nearveil.evaluation.study import Part, Scope, generator
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.privacy.accounting import gaussian_log_moment, laplace_log_moment
+from nearveil.privacy.accounting import Noise, gaussian_log_moment, laplace_log_moment
 
 _SAMPLES, _QUICK_SAMPLES = 400_000, 100_000
 _DRAWS = 40_000
-_CORNER = np.array([1.0, 1.0])
 
 
 AUDITED = "theorem3"
@@ -64,14 +64,10 @@ def gaussian_sensitivity() -> Shown:
     return Shown(claimed, found)
 
 
-def gaussian_displacement() -> Shown:
-    """Theorem 6 bounds the displacement for the whole square; at a corner it is larger."""
-    return Shown(paper.theorem_6(0.1), paper.expected_displacement(_CORNER, 0.1, noise="gaussian"))
-
-
-def laplace_displacement() -> Shown:
-    """Theorem 8, in the same way."""
-    return Shown(paper.theorem_8(0.1), paper.expected_displacement(_CORNER, 0.1))
+def displacement(noise: Noise) -> Shown:
+    """Theorems 6 and 8 bound the displacement for the whole square; at a corner it is larger."""
+    bound = paper.theorem_8 if noise == "laplace" else paper.theorem_6
+    return Shown(bound(0.1), paper.expected_displacement(np.array([1.0, 1.0]), 0.1, noise=noise))
 
 
 def printed_bound() -> Shown:
@@ -109,7 +105,7 @@ EXAMPLES = {
     ),
     "theorem6": Example(
         "Theorem 6", "Gaussian RSM moves nobody farther than a bound, on average",
-        "mean displacement at a corner of the square, σ = 0.1", gaussian_displacement,
+        "mean displacement at a corner of the square, σ = 0.1", partial(displacement, "gaussian"),
     ),
     "theorem7": Example(
         "Theorem 7", "RSM, as Algorithm 2 is printed, draws the density that it should",
@@ -118,7 +114,7 @@ EXAMPLES = {
     ),
     "theorem8": Example(
         "Theorem 8", "Laplace RSM moves nobody farther than a bound, on average",
-        "mean displacement at a corner of the square, λ = 0.1", laplace_displacement,
+        "mean displacement at a corner of the square, λ = 0.1", partial(displacement, "laplace"),
     ),
 }  # fmt: skip
 

@@ -18,7 +18,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from nearveil.attacks.oracle import CountedOracle, Oracle, OutOfQueriesError, Spot, spot_of
 from nearveil.attacks.simulator import SimulatedService
-from nearveil.evaluation.attack_trials import AttackSetup, Instance, draw_instances, instances_of_person, set_up_attacks
+from nearveil.evaluation.attack_experiment import (
+    AttackSetup,
+    Instance,
+    draw_instances,
+    instances_of_person,
+    set_up_attacks,
+)
 from nearveil.geodesy import exact_projection
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.cells import Cells

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from nearveil.errors import UsageError
-from nearveil.evaluation.planning.people import synthetic_delta, synthetic_people
 from nearveil.mechanisms import fit_grid
-from nearveil.mechanisms.fit_grid import build_grid_intervals
+from nearveil.mechanisms.fit_grid import build_grid_intervals, synthetic_delta, synthetic_people
 from nearveil.region import Region
 from nearveil.types import FloatArray
 

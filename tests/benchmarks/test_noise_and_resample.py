@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from benchmarks.peers.noise_and_resample import noise_and_resample
 from scipy.stats import ks_2samp
 
-from nearveil.evaluation.experiments.figure8 import noise_and_resample
 from nearveil.mechanisms._disc_law import NOISE_CODES
 from nearveil.mechanisms._disc_sampler import sample_disc
 from nearveil.privacy.accounting import Noise

@@ -1,1 +1,0 @@
-"""Planning: a mechanism and its parameters for given people and a goal."""

@@ -1,0 +1,251 @@
+"""Defenses that services use today, judged: one city behind rounding, bands, filters and lists, and behind noise.
+
+The adaptive attack looks for the same users through every service, and a campaign maps all users at once where lists
+have an order. Where users are protected, the Bayes attacker guesses from what is published.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nearveil.attacks.adaptive import Adaptive
+from nearveil.attacks.answers import Answers
+from nearveil.attacks.campaign import Campaign
+from nearveil.attacks.policies import PRESETS, as_policy
+from nearveil.attacks.scores import NAMING_TARGETS
+from nearveil.attacks.simulator import SimulatedService
+from nearveil.errors import UsageError
+from nearveil.evaluation.attack_experiment import Instance, instances_of_person
+from nearveil.evaluation.contenders import contender
+from nearveil.evaluation.stats import Share, mean_over_runs, share_over_runs
+from nearveil.evaluation.study import TAU_M, Part, Scope, generator
+from nearveil.evaluation.tradeoff import Sizes, what_attackers_get
+from nearveil.io.datasets import Dataset, DatasetName
+from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
+from nearveil.region import named_region
+from nearveil.types import FloatArray
+
+CITY = "demo city"
+USERS, SLOW_USERS = 100, 40
+"""How many users are attacked, and how many where an attack takes over a second."""
+MAPPED_USERS = 2_000
+"""How many users a campaign maps: all 25,000 take minutes."""
+
+# Users in a list, the attacker's accounts, and users that a start is near to.
+_K, _ACCOUNTS, _AROUND = 10, 4, 21
+_QUICK_CITY, _QUICK_USERS, _QUICK_GUESSES = 400, 20, 100
+_AT_ONCE, _MOST = 10, 0.5
+_TARGETS, _STARTS, _ORACLE, _NOISE, _CITY = range(11, 16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A kind of service.
+
+    Attributes
+    ----------
+    answers, policy : str
+        What it answers, and what it does to lists; as for ``nearveil attack``.
+    k : int
+        How many users a list has; 0 for all that the policy leaves.
+    mapped_k : int
+        How many users of each list a campaign uses; 0 where lists have no order that it could use.
+    protection : (str, float), optional
+        Name and setting of the contender that publishes users' locations.
+    is_slow : bool
+        Whether an attack takes over a second.
+    """
+
+    answers: str = "list"
+    policy: str = ""
+    k: int = _K
+    mapped_k: int = 0
+    protection: tuple[str, float] | None = None
+    is_slow: bool = False
+
+
+def _preset(name: str, mapped_k: int, *, is_slow: bool = False) -> Service:
+    shape = PRESETS[name]
+    k = 0 if shape.lists_everybody else _K
+    return Service(policy=str(shape.policy), k=k, mapped_k=mapped_k, is_slow=is_slow)
+
+
+SERVICES: Mapping[str, Service] = {
+    "ranked list of 10 (sort-by-distance)": _preset("sort-by-distance", _K),
+    "ranked list of 10, 111 m grid (three-decimals)": _preset("three-decimals", _K, is_slow=True),
+    "ranked list of 10, a tenth of users left out": Service(policy="drop:0.1", mapped_k=_K, is_slow=True),
+    "ranked list of 10, distances 10 % off": Service(policy="order-noise:0.1", mapped_k=_K, is_slow=True),
+    "list of 10, ordered by bands of 500 m": Service(policy="bands:500m", is_slow=True),
+    "list of all within 30 km (nearest-50-or-30km)": _preset("nearest-50-or-30km", 50),
+    "list of all within 500 m, no order (check-in-500m)": _preset("check-in-500m", 0),
+    '"1 km away"': Service(answers="distance:1km"),
+    '"0 to 500 m away"': Service(answers="bands:500m"),
+    '"within 5 km": yes or no': Service(answers="filter:5km-fixed"),
+    "circle of 2 km or more: yes or no": Service(answers="circle:2km"),
+    "ranked list of 10, noise of 500 m": Service(protection=("planar-laplace", 500.0), mapped_k=_K),
+    "ranked list of 10, hidden among 100": Service(protection=("among", 100.0), mapped_k=_K),
+}
+"""Services as people build them; the last two with noise."""
+
+
+def grid(scope: Scope) -> list[dict[str, Any]]:
+    """Every service under the attack, in parts; under a campaign; and before the Bayes attacker."""
+    papers = {name.value for name in DatasetName}
+    own = [name for name in scope.datasets if name not in papers] or [CITY]
+    city, mapped, guessed = 0, MAPPED_USERS, NAMING_TARGETS
+    if scope.quick:
+        city, mapped, guessed = _QUICK_CITY, _QUICK_CITY, _QUICK_GUESSES
+    rows = []
+    for dataset, (name, service) in product(own, SERVICES.items()):
+        most = _QUICK_USERS if city else SLOW_USERS if service.is_slow else USERS
+        users = min(most, scope.runs * scope.instances)
+        # Slow attacks are shared out; a mechanism that is fitted is fitted once.
+        size = _AT_ONCE if service.is_slow else users
+        work = [("attack", first, min(size, users - first)) for first in range(0, users, size)]
+        work += [("campaign", 0, mapped)] if service.mapped_k else []
+        work += [("best attacker", 0, guessed)] if service.protection is not None else []
+        common = {"dataset": dataset, "service": name, "city": city, "seed": scope.seed, "run": 0}
+        rows += [common | {"by": by, "first": first, "users": count} for by, first, count in work]
+    return rows
+
+
+def measure(
+    dataset: Dataset, *, service: str, city: int, by: str, first: int, users: int, seed: int, run: int
+) -> list[dict[str, Any]]:
+    """Attack some users, or map all of them, or guess from what is published."""
+    kind = SERVICES[service]
+    wanted = users if by == "campaign" else city
+    known = _some(dataset, wanted, generator(seed, run, _CITY)) if wanted else dataset
+    published = known.places
+    if kind.protection is not None:
+        name, setting = kind.protection
+        mechanism = contender(name).fitted(setting, known, int(generator(seed, run, _NOISE).integers(2**31)))
+        published = mechanism.perturb(known.places)
+        if by == "best attacker":
+            sizes = Sizes(targets=users, named=users)
+            return [what_attackers_get(mechanism, known.places, published, sizes=sizes, seed=seed, run=run)]
+    policy = as_policy(kind.policy or None)
+    served_m = policy.snapped(known.region.to_metres(published), known.region.half_extent_m)
+    behind = SimulatedService(known.region, served_m, policy=policy, rng=generator(seed, run, _ORACLE))
+    if by == "campaign":
+        return [_map(known, behind, served_m, kind.mapped_k, seed)]
+    return _attack(known, kind, behind, served_m, first=first, users=users, seed=seed, run=run)
+
+
+def _some(dataset: Dataset, users: int, rng: np.random.Generator) -> Dataset:
+    """The same users for every service."""
+    count = len(dataset.places)
+    return replace(dataset, places=dataset.places[np.sort(rng.choice(count, min(users, count), replace=False))])
+
+
+def _attack(
+    dataset: Dataset, kind: Service, behind: SimulatedService, served_m: FloatArray, *, first: int, users: int,
+    seed: int, run: int,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """One row for each user attacked, who are the same through every service."""
+    answers, k = Answers.parse(kind.answers), min(kind.k or len(served_m), len(served_m))
+    true_m, rows = dataset.region.to_metres(dataset.places), list[dict[str, Any]]()
+    attack = Adaptive.for_region(dataset.region, tau_m=TAU_M, colluders=_ACCOUNTS)
+    for target in generator(seed, run, _TARGETS).permutation(len(true_m))[first : first + users].tolist():
+        own = generator(seed, target, _STARTS)
+        if answers.is_list:
+            start = _start(behind, served_m, target, k, own)
+            if start is None:
+                # No list shows this user: more of them than it takes are at one point of a grid.
+                rows.append({"user": target, "found": False, "certified": False, "false": False})
+                continue
+            result = attack.infer(behind.oracle(k=k, colluders=_ACCOUNTS, rng=own), target, start.start)
+        else:
+            result = attack.locate(behind.person_oracle(answers, target, rng=own), None)
+        estimate = (math.inf, math.inf) if result.estimate is None else result.estimate
+        true, served = (math.dist(estimate, places[target]) for places in (true_m, served_m))
+        rows.append({
+            "user": target, "error_m": true, "queries": result.queries, "found": true <= TAU_M,
+            "certified": result.certified, "false": result.certified and served > TAU_M,
+        })  # fmt: skip
+    return rows
+
+
+def _start(
+    behind: SimulatedService, served_m: FloatArray, target: int, k: int, rng: np.random.Generator
+) -> Instance | None:
+    """A location where the target is listed, near it or, where it lives alone, at its own."""
+    for around in (min(_AROUND, len(served_m)), 1):
+        with suppress(UsageError):
+            return instances_of_person(behind, served_m, target, k=k, count=1, rng=rng, around=around)[0]
+    return None
+
+
+def _map(dataset: Dataset, behind: SimulatedService, served_m: FloatArray, k: int, seed: int) -> dict[str, Any]:
+    campaign = Campaign(
+        half_extent_m=dataset.region.half_extent_m, tau_m=TAU_M, most_questions=2 * len(served_m), seed=seed
+    )
+    result = campaign.run(behind.oracle(k=min(k, len(served_m)), colluders=0, most_queries=2 * len(served_m)))
+    errors_m = np.hypot(*(result.estimates_m - served_m[np.array(result.people, dtype=np.int64)]).T)
+    return {"queries": result.questions, "located": int((errors_m <= TAU_M).sum())}
+
+
+def summary(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each population and service, with intervals over users."""
+    rows = []
+    for (dataset, name), group in runs.groupby(["dataset", "service"], sort=False):
+        parts = dict(list(group.groupby("by")))
+        attacked, row = parts["attack"], {"dataset": dataset, "service": name}
+        shares = {column: _share(attacked[column].mean(), len(attacked)) for column in ("found", "certified")}
+        row |= {"users": len(attacked), "queries": mean_over_runs(attacked["queries"].dropna().tolist()), **shares}
+        row["false"] = int(attacked["false"].sum())
+        mapped, best = (parts[by].iloc[0] if by in parts else None for by in ("campaign", "best attacker"))
+        row["campaign"] = None if mapped is None or not mapped["located"] else mapped["queries"] / mapped["located"]
+        row["located"] = None if mapped is None else mapped["located"] / mapped["users"]
+        row["exposed"] = None if best is None else _share(best["found"], int(best["targets"]))
+        row["named"] = None if best is None else _share(best["named_sparsest"], int(best["sparsest_cases"]))
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _share(value: float, cases: int) -> Share:
+    return share_over_runs([float(value) * cases], cases)
+
+
+def tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return what is read."""
+    names = {
+        "queries": "queries to find a user", "found": "found within 100 m", "false": "false certificates",
+        "campaign": "queries for each of all users", "located": "located by the campaign",
+        "exposed": "best attacker finds within 100 m", "named": "named in the sparsest tenth",
+    }  # fmt: skip
+    found = summary(runs).rename(columns=names).astype(object)
+    alone = found["dataset"].nunique() == 1
+    return {"services": found.where(found.notna(), None).drop(columns=["dataset"] if alone else [])}
+
+
+def facts(runs: pd.DataFrame) -> dict[str, Any]:
+    """Return how many services without noise give most users away, and what the best attacker finds with noise."""
+    found = summary(runs)
+    bare, hidden = found[found["exposed"].isna()], found[found["exposed"].notna()]
+    open_to_all = bare[[share.value >= _MOST for share in bare["found"]]]
+    return {
+        "bare": len(bare), "exposed": len(open_to_all),
+        "most_queries": max((mean.value for mean in open_to_all["queries"]), default=None),
+        "hidden": {row["service"]: (row["exposed"], row["named"]) for _, row in hidden.iterrows()},
+        "mapped": int(runs.loc[runs["by"] == "campaign", "users"].max()),
+        "users": int(found["users"].max()), "slow_users": int(found["users"].min()),
+        "guessed": int(runs["targets"].max()),
+    }  # fmt: skip
+
+
+def populations() -> dict[str, Dataset]:
+    """Return the city that commands show things on."""
+    region = named_region("san-francisco")
+    return {CITY: Dataset(CITY, region, synthetic_city(PEOPLE, region, rng=SEED), "generated")}
+
+
+PART = Part("services", "Defenses that services use today, judged", grid, measure, tables, facts, populations)

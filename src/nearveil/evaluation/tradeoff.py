@@ -1,0 +1,179 @@
+"""One mechanism on one population: what users get, and what the best attacker gets.
+
+Users ask, from where they are, for the k nearest others. What they pay is counted in meters: how far away the users
+listed truly are, on average, in place of the true k nearest. The attacker knows the mechanism and every address, but
+not who lives where, and guesses a location and an address, by which it names users.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nearveil.attacks.bayes import BayesAttacker, prior_from_points
+from nearveil.attacks.channels import CellChannel, DensityChannel, channel_of
+from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, density_tenths, naming_targets, score_naming
+from nearveil.errors import UsageError
+from nearveil.evaluation.contenders import Contender, stated_loss
+from nearveil.evaluation.stats import Estimate, Mean, share_over_runs
+from nearveil.evaluation.study import TAU_M, generator
+from nearveil.io.datasets import Dataset
+from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.registry import is_own
+from nearveil.nearby.index import nearest_rows
+from nearveil.types import BoolArray, FloatArray, IntArray
+
+_SEED_STREAM, _QUERY_STREAM, _TARGET_STREAM, _NAMING_STREAM = range(4)
+_TARGETS_AT_ONCE = 8
+_MOST_NAMED_SLOWLY = 1_000
+
+Row = Mapping[str, Any]
+"""What was measured in one run, by name; of a mean also its standard error over users, as ``NAME_se``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many users ask, are guessed, and are named, in one run; at most 1,000 are named where that is slow."""
+
+    queries: int = 2_000
+    targets: int = 150
+    named: int = NAMING_TARGETS
+
+
+def measure(
+    contender: Contender, value: float, dataset: Dataset, *, seed: int, run: int = 0, k: int = 10, sizes: Sizes
+) -> dict[str, Any]:
+    """Fit, publish everybody once, ask, guess and name.
+
+    With one seed and run, all settings and mechanisms meet the same users and queries: they differ by what they do.
+    """
+    mechanism = contender.fitted(value, dataset, int(generator(seed, run, _SEED_STREAM).integers(2**31)))
+    published = mechanism.perturb(dataset.places)
+    return {
+        **what_users_get(dataset, published, k=k, queries=sizes.queries, rng=generator(seed, run, _QUERY_STREAM)),
+        **what_attackers_get(mechanism, dataset.places, published, sizes=sizes, seed=seed, run=run),
+        "loss": stated_loss(mechanism),
+    }
+
+
+def what_users_get(
+    dataset: Dataset, published: FloatArray, *, k: int, queries: int, rng: np.random.Generator
+) -> dict[str, float]:
+    """Return the mean true distance of the k users listed and of the k nearest, the difference, and recall.
+
+    ``ratio`` is the second over the first, each summed over all queries.
+    """
+    true_m, published_m = (dataset.region.to_metres(places) for places in (dataset.places, published))
+    if not 1 <= k < len(true_m):
+        raise UsageError(f"k must lie between 1 and the number of other users, {len(true_m) - 1:,}")
+    askers = rng.integers(len(true_m), size=queries)
+    asked_m = true_m[askers]
+    nearest, listed = (nearest_rows(places_m, asked_m, k, askers) for places_m in (true_m, published_m))
+    nearest_m, listed_m = (
+        np.linalg.norm(true_m[rows] - asked_m[:, None], axis=-1).mean(axis=1) for rows in (nearest, listed)
+    )
+    # All may be at the location asked from.
+    ratio = nearest_m.sum() / listed_m.sum() if listed_m.any() else 1.0
+    return {
+        **_mean_of("recall", (nearest[:, :, None] == listed[:, None, :]).any(axis=2).mean(axis=1)),
+        **_mean_of("ratio", ratio + (nearest_m - ratio * listed_m) / max(float(listed_m.mean()), 1e-9)),
+        **_mean_of("nearest_m", nearest_m),
+        **_mean_of("listed_m", listed_m),
+        **_mean_of("extra_m", listed_m - nearest_m),
+    }
+
+
+def _mean_of(name: str, values: FloatArray) -> dict[str, float]:
+    return {name: float(values.mean()), f"{name}_se": float(values.std(ddof=1)) / math.sqrt(len(values))}
+
+
+def what_attackers_get(
+    mechanism: Mechanism, places: FloatArray, published: FloatArray, *, sizes: Sizes, seed: int, run: int = 0
+) -> dict[str, float]:
+    """Return the best attacker's mean error, and the shares that it finds, names, and names where users are sparse."""
+    targets = generator(seed, run, _TARGET_STREAM).permutation(len(places))[: sizes.targets]
+    errors_m, found = guesses(mechanism, places, published, targets)
+    measured = {**_mean_of("error_m", errors_m), "found": float(found.mean()), "targets": len(targets)}
+    if not sizes.named:
+        return measured
+    is_fast = isinstance(channel_of(mechanism), CellChannel | DensityChannel)
+    tenths = density_tenths(mechanism.resolved_region.to_metres(places))
+    count = sizes.named if is_fast else min(sizes.named, _MOST_NAMED_SLOWLY)
+    rows = naming_targets(tenths, count, generator(seed, run, _NAMING_STREAM))
+    named, sparsest = chances_to_be_named(mechanism, places, published, rows), tenths[rows] == TENTHS - 1
+    return {
+        **measured,
+        "named": float(named.mean()),
+        "named_cases": len(rows),
+        "named_sparsest": float(named[sparsest].mean()),
+        "sparsest_cases": int(sparsest.sum()),
+    }
+
+
+def guesses(
+    mechanism: Mechanism, places: FloatArray, published: FloatArray, targets: IntArray
+) -> tuple[FloatArray, BoolArray]:
+    """Return how wrong the best attacker is about each target, and whether the disc of 100 m that it picks has it."""
+    region = mechanism.resolved_region
+    prior, true_m = prior_from_points(places, region, spread_m=0.0), region.to_metres(places)[targets]
+    guessed_m = np.empty((len(targets), 2, 2))
+    for part, users in _parts(mechanism, places, targets):
+        # The same weights for these users, and none of the others.
+        known = {name: getattr(prior, name)[users] for name in ("places_m", "weights", "people")}
+        attacker = BayesAttacker(mechanism=mechanism, prior=replace(prior, **known), tau_m=TAU_M)
+        found = attacker.estimate_many(published[targets[part]])
+        guessed_m[part] = [(guess.median, guess.best_disc) for guess in found]
+    errors_m, disc_errors_m = np.linalg.norm(guessed_m - true_m[:, None], axis=-1).T
+    return errors_m, disc_errors_m <= TAU_M
+
+
+def chances_to_be_named(
+    mechanism: Mechanism, places: FloatArray, published: FloatArray, targets: IntArray
+) -> FloatArray:
+    """Return how likely the best attacker's first guess of an address is right, for each target."""
+    chances = np.empty(len(targets))
+    for part, users in _parts(mechanism, places, targets):
+        own = np.searchsorted(users, targets[part])
+        chances[part] = score_naming(mechanism, places[users], published[users], targets=own).probabilities
+    return chances
+
+
+def _parts(mechanism: Mechanism, places: FloatArray, targets: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield which of the targets to look at together, and the users who may be any of these, in order.
+
+    What is published may disclose a group, such as an interval; users of other groups are no candidates. A few targets
+    at a time and the users of their groups give the same guesses, many times faster.
+    """
+    groups = mechanism.groups(places) if is_own(mechanism) else None
+    if groups is None:
+        yield np.arange(len(targets)), np.arange(len(places))
+        return
+    order = np.argsort(groups[targets], kind="stable")
+    for part in np.array_split(order, max(1, len(order) // _TARGETS_AT_ONCE)):
+        yield part, np.flatnonzero(np.isin(groups, groups[targets[part]]))
+
+
+MEANS = ("recall", "ratio", "nearest_m", "listed_m", "extra_m", "error_m")
+SHARES = {"found": "targets", "named": "named_cases", "named_sparsest": "sparsest_cases"}
+"""Shares, with the name of the number of cases of each."""
+
+
+def together(runs: Sequence[Row]) -> dict[str, Estimate]:
+    """Return the means and shares of the runs of one setting, with 95 % intervals over users.
+
+    Runs have fits of their own and may differ by more than their users do: then the interval is theirs.
+    """
+    found: dict[str, Estimate] = {}
+    for name in MEANS:
+        values, errors = np.array([(run[name], run[f"{name}_se"]) for run in runs]).T
+        between = values.std(ddof=1) / math.sqrt(len(runs)) if len(runs) > 1 else 0.0
+        within = math.hypot(*errors) / len(runs)
+        found[name] = Mean(float(values.mean()), 1.96 * max(within, float(between)))
+    for name, cases in SHARES.items():
+        if cases in runs[0]:
+            found[name] = share_over_runs([run[name] * run[cases] for run in runs], int(runs[0][cases]))
+    return found

@@ -1,0 +1,162 @@
+"""`reproduce`: what it measures, what it writes, what it says of itself, and what it refuses."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nearveil as nv
+from nearveil.errors import DataError, UsageError
+from nearveil.evaluation import paper_numbers, studies
+from nearveil.io.datasets import Dataset
+from nearveil.io.synthetic import synthetic_city
+from nearveil.region import named_region
+from nearveil.report import reproduce as module
+from nearveil.report.reproduce import reproduce
+from tests.report.toy import MEASURED, TOY, figures
+
+REGION = named_region("san-francisco")
+CITY = synthetic_city(300, REGION, rng=1)
+
+
+@pytest.fixture(autouse=True)
+def only_a_toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the paper be a toy and Table 1."""
+    MEASURED.clear()
+    monkeypatch.setattr(module, "PARTS", ("paper", "toy", "table1"))
+    monkeypatch.setattr(studies, "load", {"toy": TOY}.__getitem__)
+    monkeypatch.setattr(studies, "PAPER", {"toy": "toy"})
+    monkeypatch.setattr(module, "import_module", lambda _name: SimpleNamespace(FIGURES={"toy": figures}))
+    claims = pd.DataFrame({"claim": ["one", "two"], "verdict": ["reproduced", "not measured here"]})
+    monkeypatch.setattr(module, "verdicts", lambda _runs: claims)
+
+
+def run(part: str = "toy", **options: Any) -> nv.Reproduction:
+    chosen: dict[str, Any] = {"people": CITY, "region": REGION, "cores": 1, "quick": True}
+    return reproduce(part, **chosen | options)
+
+
+def test_runs_are_rows_and_tables_have_intervals() -> None:
+    found = run(runs=4, seed=7)
+    assert len(found.runs["toy"]) == 4 * 2
+    assert set(found.runs["toy"].columns) == {"dataset", "epsilon", "seed", "run", "recall", "users"}
+    assert found.runs["toy"].seed.tolist() == [7] * 8
+    assert [str(one) for one in found.tables["toy"].recall] == ["0.435 ± 0.021", "0.515 ± 0.021"]
+    assert found.verdicts.claim.tolist() == ["one"]
+    assert found.files == ()
+
+
+def test_what_is_written(tmp_path: Path) -> None:
+    found = run(out=tmp_path / "a" / "b", runs=2)
+    assert [path.name for path in found.files] == ["report.html", "toy.png", "toy.md", "toy.csv"]
+    assert all(path.is_file() for path in found.files)
+    written = pd.read_csv(tmp_path / "a" / "b" / "toy.csv")
+    pd.testing.assert_frame_equal(written, found.runs["toy"])
+    page = found.files[0].read_text(encoding="utf-8")
+    for words in ("A toy", "nearveil reproduce toy --seed 1 --quick --runs 2 --input FILE --region REGION",
+                  "computed from true locations", "A quick run", "own users, 300 locations in"):  # fmt: skip
+        assert words in page
+    # A digest would confirm a guess of the users.
+    assert "digest" not in page
+
+
+def test_what_is_measured_is_not_measured_again(tmp_path: Path) -> None:
+    first = run(out=tmp_path, runs=2)
+    assert len(MEASURED) == 4
+    again = run(out=tmp_path, runs=2)
+    assert len(MEASURED) == 4
+    pd.testing.assert_frame_equal(first.runs["toy"], again.runs["toy"])
+    # More runs take up where the others were; other users are others.
+    run(out=tmp_path, runs=3)
+    assert len(MEASURED) == 6
+    run(out=tmp_path, runs=2, people=CITY[:200])
+    assert len(MEASURED) == 10
+
+
+def test_populations_of_the_paper_and_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("NEARVEIL_DATA_DIR", "NEARVEIL_CACHE_DIR"):
+        monkeypatch.setenv(variable, str(tmp_path / "nothing"))
+    np.savetxt(tmp_path / "shops.csv", CITY, delimiter=",", header="latitude,longitude", comments="")
+    said: list[str] = []
+    assert run(people=None, warn=said.append).scope.datasets == ("gaussian", "beta")
+    assert [words.split(",")[0] for words in said] == ["without brightkite", "without gowalla"]
+    assert run(people=tmp_path / "shops.csv", datasets=["beta"]).scope.datasets == ("beta", "shops")
+    assert run(people=np.vstack([CITY, CITY])).runs["toy"].users.unique().tolist() == [300]
+
+
+def test_results_of_the_authors_code_are_shown_and_not_mixed_with_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = paper_numbers.theirs
+    np.savetxt(tmp_path / "brightkite.csv", CITY, delimiter=",", header="latitude,longitude", comments="")
+    path = tmp_path / "theirs.csv"
+    rows = ["brightkite,1.0,DPRS,recall,0.9", "elsewhere,1.0,DPRS,recall,0.9"]
+    path.write_text("\n".join(["dataset,epsilon,mechanism,metric,value", *rows]), encoding="utf-8")
+    monkeypatch.setattr(paper_numbers, "theirs", lambda file: {"toy": read(file)["table3"]})
+    found = run(people=None, datasets=["brightkite"], data_dir=tmp_path, theirs=path, runs=1)
+    assert found.tables["toy"].dataset.unique().tolist() == ["brightkite"]
+    assert [one.value for one in found.tables["toy"].recall] == pytest.approx([(0.42 + 0.9) / 2, 0.5], abs=1e-5)
+    assert 0.9 not in found.runs["toy"].recall.tolist()
+    with pytest.raises(UsageError, match="has results for toy, which is not measured here"):
+        run("table1", theirs=path)
+    path.write_text("a,b\n1,2\n", encoding="utf-8")
+    with pytest.raises(DataError, match="needs the columns"):
+        run(theirs=path)
+
+
+def test_the_paper_is_all_of_its_parts_with_every_claim(tmp_path: Path) -> None:
+    found = run("paper", out=tmp_path, runs=1)
+    assert list(found.runs) == ["toy"]
+    assert found.verdicts.claim.tolist() == ["one", "two"]
+    assert "A single run" in found.files[0].read_text(encoding="utf-8")
+
+
+def test_the_page_speaks_of_the_populations_that_were_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {"demo city": Dataset("demo city", REGION, CITY, "synthetic")}
+    own = replace(
+        TOY, grid=lambda scope: replace(scope, datasets=("demo city",)).grid(epsilon=(1,)), populations=lambda: made
+    )
+    monkeypatch.setattr(studies, "load", {"toy": own}.__getitem__)
+    page = run(out=tmp_path, runs=2).files[0].read_text(encoding="utf-8")
+    assert "Data: demo city" in page
+    assert "synthetic, 300 locations" in page
+    # Neither your own users nor the paper's were.
+    assert "Data: people" not in page
+    assert "do not publish" not in page
+    assert "Without" not in page
+
+
+def test_there_is_a_bar_for_each_part() -> None:
+    bars: list[tuple[str, int]] = []
+    steps: list[int] = []
+
+    @contextmanager
+    def bar(title: str, total: int) -> Iterator[Any]:
+        bars.append((title, total))
+        yield steps.append
+
+    run(runs=2, progress=bar)
+    assert bars == [("A toy", 4)]
+    assert steps == [1] * 4
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"part": "figure12"}, "there is no part 'figure12'; choose one of paper, toy"),
+        ({"datasets": ["mars"]}, "there is no population 'mars'"),
+        ({"people": CITY}, "name the public region of these users"),
+        ({"mechanisms": ["srr"]}, "goes on the frontier, and not into toy"),
+        ({"attacks": ["gi-lia"]}, "goes into table1, and not into toy"),
+    ],
+)
+def test_what_it_refuses(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        reproduce(**{"part": "toy"} | options)
+    assert MEASURED == []
