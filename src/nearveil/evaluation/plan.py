@@ -33,7 +33,6 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.fit_cells import CellPlan, check_hide_among
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.intervals import PEOPLE_PER_CENTRE
 from nearveil.mechanisms.planar_laplace import PlanarLaplace, check_noise_m
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.privacy.guarantee import Guarantee
@@ -54,7 +53,6 @@ SEEDED = "A seed was given, so this plan protects nobody: anyone who knows the s
 _ONE_FIT = "'nearveil protect' fits anew: the cells or intervals of this plan are those of one fit"
 
 LEAST_USERS, MOST_K, MOST_MONTHS = 50, 100, 60
-_LEAST_INTERVALS = 8
 # Settings are tried between these, and hiding among at most a quarter of all users.
 _BOUNDS = {"noise_m": (10.0, 50_000.0), "hide_among": (2.0, 100_000.0), "epsilon": (0.1, 50.0)}
 _MOST_AMONG = 0.25
@@ -435,11 +433,7 @@ def _able(tried: Sequence[Contender], goal: Goal, users: int) -> tuple[list[Cont
 def _why_not(made: Contender, goal: Goal, users: int) -> str:
     if not isinstance(made.mechanism, _HAVE_SETTING.get(goal.kind, Mechanism)):
         return "its guarantee for the users of the file is another one"
-    if made.swept == "hide_among":
-        return "" if users * _MOST_AMONG >= made.values[0] else f"{users:,} users are too few to hide anybody among"
-    if made.mechanism.is_to_be_fitted and users < _LEAST_INTERVALS * PEOPLE_PER_CENTRE:
-        return f"{users:,} users are too few to fit intervals on, at {PEOPLE_PER_CENTRE} for each"
-    return ""
+    return "" if made.suits(made.values[0], users) else f"{users:,} users are too few"
 
 
 # The search.
@@ -463,11 +457,10 @@ def _rows_of(
         found = [measure(made, value, dataset, seed=seed, run=run, k=goal.k, sizes=sizes) for run in runs]
         return Row(made, value, together(found), str(found[0]["loss"]))  # type: ignore[arg-type]
 
-    search, last = replace(effort.search, named=0), effort.final
-    if goal.kind.startswith("named"):
-        # Few users are named: the more are tried, the better is seen how few.
-        fast = isinstance(made.mechanism, PlanarLaplace | HideAmong)
-        search, last = (replace(one, named=_MANY if fast else one.named) for one in (effort.search, last))
+    # Few users are named: the more are tried, the better is seen how few.
+    named = goal.kind.startswith("named")
+    search, last = replace(effort.search, named=_MANY if named else 0), effort.final
+    last = replace(last, named=_MANY) if named else last
     final = partial(measured, runs=range(1, effort.runs + 1), sizes=last)
     if goal.is_setting:
         return [final(goal.value)], []
