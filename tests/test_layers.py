@@ -29,7 +29,7 @@ LAYERS = (
     {"errors", "types", "kernels", "_lazy", "plugins", "html_card", "veil"},
 )
 # Results that can draw themselves: they load the pictures, which lie above them, in the method that draws.
-DRAW_THEMSELVES = {"evaluation/attack.py", "evaluation/campaign.py", "evaluation/planning/plan.py"}
+DRAW_THEMSELVES = {"evaluation/attack.py", "evaluation/campaign.py"}
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 
 

@@ -56,7 +56,7 @@ _ONE_FIT = "'nearveil protect' fits anew: the cells or intervals of this plan ar
 LEAST_USERS, MOST_K, MOST_MONTHS = 50, 100, 60
 _LEAST_INTERVALS = 8
 # Settings are tried between these, and hiding among at most a quarter of all users.
-_BOUNDS = {"noise_m": (1.0, 50_000.0), "hide_among": (2.0, 100_000.0), "epsilon": (0.1, 50.0)}
+_BOUNDS = {"noise_m": (10.0, 50_000.0), "hide_among": (2.0, 100_000.0), "epsilon": (0.1, 50.0)}
 _MOST_AMONG = 0.25
 # Noise and hiding among users are guarantees of one mechanism each.
 _HAVE_SETTING: dict[str, type[Mechanism]] = {"noise": PlanarLaplace, "hide-among": HideAmong}
