@@ -44,7 +44,7 @@ def paper_region(region: Region) -> Region:
     return region.with_scaling("per-axis")
 
 
-def mechanism(
+def paper_mechanism(
     name: str, epsilon: float, region: Region, seed: int, *, noise: Noise = "laplace", centers: int = CENTERS,
     gamma: float = 0.5,
 ) -> Mechanism:  # fmt: skip
@@ -159,7 +159,7 @@ def attack_users(
         found = attack.infer(oracle, int(chosen.users[number]), start)
         return None if found.estimate is None else np.array(found.estimate), found.queries, found.seconds
 
-    return _scores(one, dataset, chosen, warm=(name, accounts))
+    return _scores(one, dataset, chosen)
 
 
 def attack_with_reference(
@@ -174,19 +174,16 @@ def attack_with_reference(
         found = attack(served_m, int(chosen.users[number]), chosen.starts_m[number], k, rng, **choices)
         return found.point, found.queries, time.perf_counter() - started
 
-    return _scores(one, dataset, chosen, warm=())
+    return _scores(one, dataset, chosen)
 
 
 def _scores(
-    one: Callable[[int], tuple[FloatArray | None, int, float]], dataset: Dataset, chosen: Targets,
-    warm: tuple[object, ...],
-) -> dict[str, Any]:  # fmt: skip
+    one: Callable[[int], tuple[FloatArray | None, int, float]], dataset: Dataset, chosen: Targets
+) -> dict[str, Any]:
     true_m = dataset.region.to_metres(dataset.places)[chosen.users]
     edge = np.array(dataset.region.half_extent_m)
-    if warm and warm not in _WARM:
-        # Compiling is not a cost of the attack.
-        one(0)
-        _WARM.add(warm)
+    # Compiling is not a cost of the attack.
+    one(0)
     found = [one(number) for number in range(len(chosen.users))]
     # The region is public, and an attack that believes nothing has its start.
     guesses = [start if point is None else point for (point, _, _), start in zip(found, chosen.starts_m, strict=True)]
@@ -199,6 +196,3 @@ def _scores(
         "queries": float(queries.mean()),
         "instances": len(found),
     }
-
-
-_WARM: set[tuple[object, ...]] = set()
