@@ -33,6 +33,7 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.fit_cells import CellPlan, check_hide_among
 from nearveil.mechanisms.planar_laplace import check_noise_m
+from nearveil.mechanisms.registry import entry_of_class
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region, as_region
@@ -404,7 +405,7 @@ def _contenders(
             raise UsageError(f"two mechanisms are called {one.label!r}; give the class another name")
         if one.failure:
             notes.append(f"{one.label} is not recommended: it fails the conformance suite ({one.failure})")
-        if type(one.mechanism).log_density is Mechanism.log_density:
+        if not entry_of_class(type(one.mechanism)).has_density:
             notes.append(f"{one.label} has no density: the attacker goes by its draws, and the best one may do better")
     return list(dict.fromkeys([*ours, *asked])), tuple(notes)
 
