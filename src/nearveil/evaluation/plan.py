@@ -459,7 +459,7 @@ def _rows_of(
 
     def measured(value: float, runs: Sequence[int], sizes: Sizes) -> Row:
         found = [measure(made, value, dataset, seed=seed, run=run, k=goal.k, sizes=sizes) for run in runs]
-        return Row(made, value, together(found), str(found[0]["loss"]))  # type: ignore[arg-type]
+        return Row(made, value, together(found), str(found[0]["loss"]))
 
     # Few users are named: the more are tried, the better is seen how few.
     named = goal.kind.startswith("named")
