@@ -328,10 +328,8 @@ def plan(
 
     Parameters
     ----------
-    mechanisms : sequence of str or class
-        Further ones: ``file.py:Class``, or classes.
-    cells : Cells or path, optional
-        Cells to hide among users with, which cost them nothing more.
+    mechanisms, cells
+        Further mechanisms, as ``file.py:Class`` or classes; cells to hide among users with, which cost them nothing.
     private_epsilon : float, optional
         Plan on synthetic users from one noisy histogram, which costs every user this once; otherwise no guarantee
         covers the plan.
