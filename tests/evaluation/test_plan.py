@@ -3,13 +3,14 @@
 import math
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation import plan as planning
-from nearveil.evaluation.contenders import Contender
+from nearveil.evaluation.contenders import Contender, deployable
 from nearveil.evaluation.plan import Effort, Goal, Plan, plan
 from nearveil.evaluation.stats import Share
 from nearveil.evaluation.tradeoff import MEANS, SHARES, Sizes
@@ -100,13 +101,19 @@ def test_what_misses_the_goal_when_measured_again_goes_farther(
     assert missed.sentence.startswith("No mechanism tried meets the goal; the closest is")
 
 
-def test_which_is_recommended(planned: Callable[..., Plan], law: dict[str, float]) -> None:
+def test_which_is_recommended(
+    planned: Callable[..., Plan], law: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The cheapest whose guarantee is sound and holds between all locations; one that does not learn, if alike."""
     goal = Goal("attacker-error", 1000)
     first = planned(goal, mechanisms=[Promises])
     assert first.rows[0].contender.name == "planar-laplace"
     assert {row.contender.label for row in first.rows} >= {"DPRS, interval", "promises nothing"}
     assert min(first.rows, key=goal.price).contender.name == "interval"
+    refuted = replace(deployable()[0], sound=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(planning, "deployable", lambda: (refuted, *deployable()[1:]))
+        assert planned(goal).rows[0].contender.name == "metric"
     law |= {"planar-laplace": 0.81, "metric": 0.8}
     assert planned(goal).rows[0].contender.name == "planar-laplace"
     law |= {"metric": 0.3}
