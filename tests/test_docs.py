@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nearveil.evaluation import paper
 from nearveil.evaluation.studies import BEYOND, PAPER
 from nearveil.types import FloatArray
 
@@ -69,6 +70,8 @@ def test_the_paper_map_names_modules_and_verbs_that_exist() -> None:
     assert len(modules) > 30
     for module in modules:
         assert (ROOT / "src" / "nearveil" / module).exists(), module
+    for name in re.findall(r"`paper\.(\w+)", text):
+        assert hasattr(paper, name), name
     named = set(re.findall(r"`nearveil reproduce (\w+)`", text))
     assert named <= {*PAPER, *BEYOND, "paper", "beyond"}
     for kind, last in (("Theorem", 8), ("Lemma", 5), ("Definition", 4), ("Algorithm", 4), ("Table", 3), ("Figure", 9)):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from nearveil.evaluation.studies import table1, table3
-from nearveil.evaluation.studies.protected import mechanism, published, utility
+from nearveil.evaluation.studies.protected import paper_mechanism, published, utility
 from nearveil.evaluation.study import Part, Scope, measure
 from nearveil.io.datasets import Dataset, DatasetName, load_dataset
 
@@ -31,7 +31,7 @@ def rows_of(part: Part, scope: Scope, populations: dict[str, Dataset], **wanted:
 def recall(there: Dataset, column: str) -> float:
     found = []
     for run in range(3):
-        _, published_m = published(there, mechanism("DPRS", 1.0, there.region, run))
+        _, published_m = published(there, paper_mechanism("DPRS", 1.0, there.region, run))
         found.append(utility(there, published_m, 1_000, seed=1, run=run)[0][column])
     return float(np.mean(found))
 

@@ -113,8 +113,8 @@ def test_tables_1_and_3_find_nearveil_and_the_reference_in_agreement() -> None:
 
 def test_agreement_is_lost_where_acc_differs() -> None:
     rows = [
-        {"source": source, "attack": "ZO-LIA", "label": "ZO-LIA", "dataset": "town", "k": 10, "accounts": 1, "run": run, "acc": acc,
-         "dist_m": 1.0, "cost_s": 1.0, "queries": 60.0, "instances": 50}
+        {"source": source, "attack": "ZO-LIA", "label": "ZO-LIA", "dataset": "town", "k": 10, "accounts": 1,
+         "run": run, "acc": acc, "dist_m": 1.0, "cost_s": 1.0, "queries": 60.0, "instances": 50}
         for source, acc in (("Nearveil", 0.9), ("reference", 0.5)) for run in range(3)
     ]  # fmt: skip
     assert table1.disagreements(pd.DataFrame(rows)) == 1

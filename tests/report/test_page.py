@@ -42,7 +42,12 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("values", "cells"),
     [
         ([Mean(0.4711, 0.0123), Mean(0.5, 0.0114), None], ["0.471 ± 0.012", "0.500 ± 0.011", "–"]),
-        ([Mean(12.34, 3.21), Mean(0.471, 0.012)], ["12.3 ± 3.2", "0.471 ± 0.012"]),
+        ([Mean(123.4, 32.1), Mean(0.471, 0.012)], ["123 ± 32", "0.471 ± 0.012"]),
+        # Never an interval of nought.
+        (
+            [Mean(0.42, 0.03), Mean(0.43, 0.02), Mean(0.44, 0.00012)],
+            ["0.420 ± 0.030", "0.430 ± 0.020", "0.44000 ± 0.00012"],
+        ),
         ([Mean(0.47123, None), Mean(0.5, None)], ["0.471", "0.500"]),
         ([Share(0.95, 0.899, 0.982), 0.948], ["0.95 (0.90–0.98)", "0.948"]),
         ([Share(0.996, 0.9912, 0.9999)], ["0.996 (0.991–1.000)"]),
@@ -133,7 +138,9 @@ def test_nothing_is_scrolled_to_the_side_on_a_laptop(browser: Tab, page: Path) -
 def test_a_phone_scrolls_tables_and_not_the_page(browser: Tab, page: Path, width: int) -> None:
     browser.open(page, width=width)
     assert browser.run("document.documentElement.scrollWidth") <= width
-    # What scrolls can be reached by keyboard.
+    # Verdicts are seen without scrolling, and what scrolls can be reached by keyboard.
+    ends = "[...document.querySelectorAll('#verdicts [data-verdict]')].map(cell => cell.getBoundingClientRect().right)"
+    assert max(browser.run(ends)) <= width
     assert browser.run("document.querySelector('.wide .scroll').tabIndex") == 0
 
 

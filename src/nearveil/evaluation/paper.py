@@ -215,7 +215,7 @@ def zo_lia(
         # Phase 2: four probes; the better the target's rank, the more a direction counts.
         directions = [_direction(2 * math.pi * (probe + turn) / 4) for probe in range(4)]
         ranks = [service.rank(P + reach * direction, target) for direction in directions]
-        # Phase 3: the pseudo-gradient, without probes that are worse than the best so far.
+        # Phase 3: the pseudo-gradient, without probes worse than the best so far (the paper: of the last iteration).
         gain = [max(best - rank, 0) for rank in ranks]
         gradient = np.array(gain) @ np.array(directions)
         if gradient.any():
@@ -252,14 +252,14 @@ def pic(
     # Line 1. The paper calls the number k here and m below.
     c = rng.uniform(-1, 1, (m, 2)) if initial == "uniform" else D[rng.choice(len(D), m, replace=False)]
     for _ in range(N_c):  # line 2
-        C = cKDTree(c).query(D)[1]  # line 3, one assignment of k-means
+        C = cKDTree(c).query(D)[1]  # line 3, as one assignment; "standard k-means" could also run to its end here
         # Line 4. Sums and counts, of empty clusters too; one user changes each by at most 1.
         sums = np.stack([np.bincount(C, weights=D[:, i], minlength=m) for i in (0, 1)], axis=1)
         num = np.bincount(C, minlength=m)
         noisy_sums = sums + rng.laplace(0, lambda_c, (m, 2))  # lines 5 to 7
         noisy_num = num + rng.laplace(0, lambda_c, m)  # line 8
         found = noisy_sums / np.maximum(noisy_num, 1.0 if floor else -np.inf)[:, None]  # line 9
-        # Not in Algorithm 1.
+        # Algorithm 1 leaves centers where they fall.
         instead = {"redraw": rng.uniform(-1, 1, (m, 2)), "keep": c, "clip": np.clip(found, -1, 1), "as printed": found}
         c = np.where((np.abs(found) > 1).any(axis=1, keepdims=True), instead[outside], found)
     return c, gamma * cKDTree(c).query(c, k=2)[0][:, 1]  # lines 10 to 14
@@ -278,9 +278,9 @@ def rsm(
 ) -> Array:
     """Move every row of x into its interval (x_c, R): Algorithm 2 with λ_p, or Algorithm 4 with σ, as the scale.
 
-    ``norm`` is that of line 1. Algorithm 2 has n there, which is 1 for Laplace noise. Then M is too small for x inside
-    the disc but outside the diamond in it, and points near x come too seldom; with 2, Theorem 7 holds. Line 9 "as
-    printed" makes R smaller with every try, so that points near the center come too often.
+    ``norm`` is that of line 1. The paper prints a norm k there. If that is the n of its input, 1 for Laplace noise, M
+    is too small for x inside the disc but outside the diamond in it, and points near x come too seldom. If it is 2,
+    Theorem 7 holds. Line 9 "as printed" makes R smaller with every try, so that points near the center come too often.
     """
     x, x_c = np.atleast_2d(x), np.broadcast_to(x_c, np.shape(np.atleast_2d(x)))
     R = np.broadcast_to(np.asarray(R, dtype=np.float64), len(x)).copy()
@@ -385,7 +385,7 @@ def dprs(
     else:
         c = rng.uniform(-1, 1, (m, 2))
         R = gamma * cKDTree(c).query(c, k=2)[0][:, 1]
-    C = cKDTree(c).query(D)[1]  # line 2
+    C = cKDTree(c).query(D)[1]  # line 2, by the nearest of the final centers; the paper does not say how
     if point == "uniform":
         D_prime = uniform_in_discs(c[C], R[C], rng)
     else:  # lines 3 to 8, for everybody at once

@@ -77,8 +77,8 @@ Change = tuple[int, int, int]
 class _Service:
     """The publisher of a service, and phones that report in each epoch: ``fixes_m`` has the shape (users, epochs, 2).
 
-    A phone leaves out the reports that change nothing: those from the place that is published, if nothing waits and no
-    other place was reported last. Tests compare this with sending all of them.
+    A phone leaves out the reports that change nothing: those from the place that is published, if no other place was
+    reported last. Tests compare this with sending all of them.
     """
 
     def __init__(self, protection: Protection, keys: SecretKeys, fixes_m: FloatArray, first_epoch: int) -> None:
@@ -125,8 +125,8 @@ class _Service:
 
     def _next_to_send(self, who: int, report: Report, state: Held) -> int:
         """Return the next epoch in which a report may change something, after the store has taken the last one."""
-        after = self._epoch
-        if state.published is None or state.pending or state.standing is None or state.standing.candidate:
+        after, candidate = self._epoch, state.standing.candidate if state.standing else None
+        if state.published is None or candidate not in (None, state.published.tag):
             return after
         near = self._grid.cells_near(report.x_m, report.y_m)
         tags = place_tags(self._key, report.person, near, self._grid.identity)

@@ -101,7 +101,7 @@ _NOT_MEASURING = ("cli", "client", "release", "report", "server")
 _NOT_MEASURING_EITHER = (("evaluation", "planning"), ("io", "download.py"))
 _EXPERIMENTS = ("evaluation", "experiments")
 # Of the experiments, those with cells of their own; the others choose cells, and what they say can be reworded.
-_MEASURING_EXPERIMENTS = ("figure8.py", "services.py", "year.py")
+_MEASURING_EXPERIMENTS = ("figure8.py", "services.py")
 _LIBRARIES = ("numpy", "scipy", "numba")
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from nearveil.io.datasets import Dataset
-from nearveil.mechanisms.cell_steps import STEP, reach_of
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.region import Region
@@ -87,16 +86,13 @@ def draw_discs(axes: Axes, places_km: FloatArray, radii_km: FloatArray, color: s
 
 _LIKELY = 0.9
 _LEAST_SHARE = 0.01
-_AROUND = 4
-_TRIED = 500
 _MOST_OUTLINED = 1500
 
 
 def draw_cells(mechanism: HideAmong, path: Path | BinaryIO) -> None:
     """Draw a map of the cells by their side in meters, and where two users may be published, as PNG.
 
-    One is in the smallest cell and one in a cell that is larger than those of nine tenths of the users. Nothing in the
-    picture comes from a true location.
+    One is in the densest cell and one in a sparse one. Nothing in the picture comes from a true location.
     """
     cells = mechanism.current_cells
     half_width_m, half_height_m = cells.region.half_extent_m
@@ -115,18 +111,13 @@ def draw_cells(mechanism: HideAmong, path: Path | BinaryIO) -> None:
 
 
 def _dense_and_sparse(cells: Cells) -> tuple[int, int]:
-    """A smallest cell among small ones, and one of those that hold the sparsest tenth of users."""
-    centres, sides, near = cells.centres, cells.sides, reach_of(cells, _AROUND * STEP)
-    smallest = np.flatnonzero(sides == sides.min())
-    # A private quadtree has a few small cells without users.
-    dense = min(smallest[:: max(1, len(smallest) // _TRIED)], key=lambda cell: float(sides[near.of(cell)[0]].mean()))
-    order = np.argsort(sides, kind="stable")
+    """Return the densest cell, and one that is less dense than those of nine tenths of the users."""
+    order = np.argsort(cells.sides**2 / np.maximum(cells.people, 1e-9), kind="stable")
     held = np.cumsum(cells.people[order]) / cells.people.sum()
-    size = sides[order[np.searchsorted(held, 0.95)]]
-    inner = (np.abs(centres) < 0.7 * np.array(cells.region.half_extent_square)).all(axis=1)
-    candidates = np.flatnonzero((sides == size) & inner)
-    candidates = candidates if len(candidates) else np.flatnonzero(sides == size)
-    return int(dense), int(candidates[np.argmax(cells.people[candidates])])
+    sparse = order[(held > 0.9) & (held < 0.98)]
+    # The one in the middle, where the map shows all around it.
+    middle = sparse[np.argmin(np.abs(cells.centres[sparse]).max(axis=1))] if len(sparse) else order[-1]
+    return int(order[0]), int(middle)
 
 
 def _draw_boxes(axes: Axes, cells: Cells, drawn: IntArray, values: FloatArray, theme: Theme) -> Any:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 NOTHING = "–"
 """What stands in a cell without a value."""
-# Cells of a column have each their own decimals if they need more different ones.
-_ALIKE, _MOST_DECIMALS = 1, 5
+_MOST_DECIMALS = 5
 
 
 def cells_of(values: Sequence[object]) -> list[str]:
@@ -39,9 +38,11 @@ def cells_of(values: Sequence[object]) -> list[str]:
     # Numbers without intervals keep their digits beside those that have one.
     measured = [has_interval(value) for value in values]
     known = [one for one, has in zip(own, measured, strict=True) if one is not None and has == any(measured)]
-    alike = None
-    if known and max(known) - min(known) <= (_ALIKE if any(measured) else 2 * _ALIKE):
+    alike: int | None = None
+    if known:
         alike = round(median(known)) if any(measured) else max(known)
+        # Each its own if one digit of an interval would not be left, or if sizes differ much.
+        alike = alike if max(known) <= alike + 1 and max(known) - min(known) <= 2 else None
     return [
         format_value(value, one if alike is None or one is None or has != any(measured) else alike)
         for value, one, has in zip(values, own, measured, strict=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nearveil.evaluation.studies import year
-from nearveil.report.style import add_legend, panels, plot_estimates
+from nearveil.report.style import PALETTE, add_legend, panels, plot_estimates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,6 +18,10 @@ _PANELS = {
     (year.COMMUTES, "addresses"): "Users who commute, addresses known",
     (year.COMMUTES, "home and work"): "Users who commute, home and work known",
 }
+_COLORS = {
+    f"{year.DRAWN_AGAIN}, bad GPS": "vermilion", f"{year.USUAL}, good GPS": "sky", f"{year.USUAL}, bad GPS": "blue",
+    f"{year.AMONG}, bad GPS": "purple", f"{year.FEW_PLACES}, bad GPS": "green",
+}  # fmt: skip
 
 
 def year_figure(runs: DataFrame) -> dict[str, Figure]:
@@ -27,15 +31,16 @@ def year_figure(runs: DataFrame) -> dict[str, Figure]:
     months = sorted(set(found.months))
     for axes, ((users, attacker), title) in zip(all_axes, _PANELS.items(), strict=True):
         own = found[(found.users == users) & (found.attacker == attacker)]
-        for (service, gps), curve in own.groupby(["service", "gps"], sort=False):
-            plot_estimates(axes, curve.months, curve.found, label=f"{service}, {gps} GPS")
+        for number, ((service, gps), curve) in enumerate(own.groupby(["service", "gps"], sort=False)):
+            label = f"{service}, {gps} GPS"
+            # A little to the right of the one before, so that intervals do not cover one another.
+            x = curve.months * 1.02**number
+            plot_estimates(axes, x, curve.found, label=label, color=PALETTE[_COLORS[label]])
         axes.set_title(title)
         axes.set_xscale("log")
         axes.set_xticks(months, [str(number) for number in months])
         axes.minorticks_off()
-        axes.set_xlabel("months")
-        axes.set_ylim(0, 1)
-        axes.set_ylabel("found within 100 m")
+        axes.set(xlabel="months", ylabel="found within 100 m", ylim=(-0.02, 1.02))
     add_legend(figure, columns=3)
     return {"year": figure}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from nearveil.evaluation.studies.protected import mechanism, published, seed_of, utility
+from nearveil.evaluation.studies.protected import paper_mechanism, published, seed_of, utility
 from nearveil.evaluation.study import Part, Scope, differences, means
 from nearveil.io.datasets import Dataset
 
@@ -25,7 +25,7 @@ def _grid(scope: Scope) -> list[dict[str, Any]]:
 
 def measure(dataset: Dataset, *, gamma: float, queries: int, seed: int, run: int) -> dict[str, Any]:
     """Publish everybody once, and ask."""
-    dprs = mechanism("DPRS", _EPSILON, dataset.region, seed_of(seed, run), gamma=gamma)
+    dprs = paper_mechanism("DPRS", _EPSILON, dataset.region, seed_of(seed, run), gamma=gamma)
     return utility(dataset, published(dataset, dprs)[1], queries, seed, run)[0]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from nearveil.evaluation.studies.protected import BASELINES, CENTERS, KS, mechanism, published, seed_of, utility
+from nearveil.evaluation.studies.protected import BASELINES, CENTERS, KS, paper_mechanism, published, seed_of, utility
 from nearveil.evaluation.study import Part, Scope, differences, means
 from nearveil.io.datasets import Dataset
 from nearveil.privacy.accounting import Noise
@@ -36,13 +36,12 @@ def measure(
     dataset: Dataset, *, mechanism: str, epsilon: float, centers: int, queries: int, seed: int, run: int
 ) -> list[dict[str, Any]]:
     """Publish everybody once, and ask for lists of every length."""
-    _, published_m = published(dataset, _mechanism(mechanism, epsilon, dataset, seed_of(seed, run), centers))
-    return utility(dataset, published_m, queries, seed, run, [k for k in KS if k < len(dataset.places) - 1])
-
-
-def _mechanism(name: str, epsilon: float, dataset: Dataset, seed: int, centers: int) -> Any:
-    noise: Noise = "gaussian" if name == GAUSSIAN else "laplace"
-    return mechanism(name.partition(",")[0], epsilon, dataset.region, seed, noise=noise, centers=centers)
+    noise: Noise = "gaussian" if mechanism == GAUSSIAN else "laplace"
+    own = paper_mechanism(
+        mechanism.partition(",")[0], epsilon, dataset.region, seed_of(seed, run), noise=noise, centers=centers
+    )
+    ks = [k for k in KS if k < len(dataset.places) - 1]
+    return utility(dataset, published(dataset, own)[1], queries, seed, run, ks)
 
 
 def _tables_by_k(name: str) -> Any:

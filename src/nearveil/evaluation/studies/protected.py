@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.spatial import cKDTree
 
 from nearveil.attacks.registry import attack_class
 from nearveil.attacks.simulator import SimulatedService
@@ -44,7 +45,7 @@ def paper_region(region: Region) -> Region:
     return region.with_scaling("per-axis")
 
 
-def mechanism(
+def paper_mechanism(
     name: str, epsilon: float, region: Region, seed: int, *, noise: Noise = "laplace", centers: int = CENTERS,
     gamma: float = 0.5,
 ) -> Mechanism:  # fmt: skip
@@ -70,18 +71,17 @@ def published(dataset: Dataset, own: Mechanism) -> tuple[Mechanism, FloatArray]:
     return fitted, dataset.region.to_metres(fitted.perturb(dataset.places))
 
 
-def seed_of(seed: int, run: int, stream: int = PROTECTION) -> int:
-    """Return a seed for what takes a number."""
-    return int(generator(seed, run, stream).integers(2**32))
+def seed_of(seed: int, run: int) -> int:
+    """Return the seed of a run for what takes a number."""
+    return int(generator(seed, run, PROTECTION).integers(2**32))
 
 
-def reference_published(
-    dataset: Dataset, epsilon: float, rng: np.random.Generator, **reading: Any
-) -> tuple[FloatArray, paper.Disguised]:
-    """Publish everybody with the reference, in meters of the region, and return what it returned."""
+def reference_published(dataset: Dataset, epsilon: float, seed: int, run: int, **reading: Any) -> FloatArray:
+    """Return everybody's location in meters as DPRS of the reference publishes it."""
     scaled = paper_region(dataset.region)
+    rng = generator(seed, run, PROTECTION)
     found = paper.dprs(scaled.to_square(dataset.places), epsilon, rng, m=CENTERS, **reading)
-    return scaled.to_metres(scaled.clip(scaled.from_square(found.points))), found
+    return scaled.to_metres(scaled.clip(scaled.from_square(found.points)))
 
 
 def utility(
@@ -159,7 +159,7 @@ def attack_users(
         found = attack.infer(oracle, int(chosen.users[number]), start)
         return None if found.estimate is None else np.array(found.estimate), found.queries, found.seconds
 
-    return _scores(one, dataset, chosen, warm=(name, accounts))
+    return _scores(one, dataset, chosen)
 
 
 def attack_with_reference(
@@ -167,26 +167,23 @@ def attack_with_reference(
 ) -> dict[str, Any]:
     """Do the same with ``gi_lia`` or ``zo_lia`` of the reference."""
     attack = {"GI-LIA": paper.gi_lia, "ZO-LIA": paper.zo_lia}[name]
-    rng = generator(seed, run, REFERENCE)
+    tree, rng = cKDTree(served_m), generator(seed, run, REFERENCE)
 
     def one(number: int) -> tuple[FloatArray | None, int, float]:
         started = time.perf_counter()
-        found = attack(served_m, int(chosen.users[number]), chosen.starts_m[number], k, rng, **choices)
+        found = attack(tree, int(chosen.users[number]), chosen.starts_m[number], k, rng, **choices)
         return found.point, found.queries, time.perf_counter() - started
 
-    return _scores(one, dataset, chosen, warm=())
+    return _scores(one, dataset, chosen)
 
 
 def _scores(
-    one: Callable[[int], tuple[FloatArray | None, int, float]], dataset: Dataset, chosen: Targets,
-    warm: tuple[object, ...],
-) -> dict[str, Any]:  # fmt: skip
+    one: Callable[[int], tuple[FloatArray | None, int, float]], dataset: Dataset, chosen: Targets
+) -> dict[str, Any]:
     true_m = dataset.region.to_metres(dataset.places)[chosen.users]
     edge = np.array(dataset.region.half_extent_m)
-    if warm and warm not in _WARM:
-        # Compiling is not a cost of the attack.
-        one(0)
-        _WARM.add(warm)
+    # Compiling is not a cost of the attack.
+    one(0)
     found = [one(number) for number in range(len(chosen.users))]
     # The region is public, and an attack that believes nothing has its start.
     guesses = [start if point is None else point for (point, _, _), start in zip(found, chosen.starts_m, strict=True)]
@@ -199,6 +196,3 @@ def _scores(
         "queries": float(queries.mean()),
         "instances": len(found),
     }
-
-
-_WARM: set[tuple[object, ...]] = set()
