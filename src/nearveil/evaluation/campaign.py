@@ -127,20 +127,11 @@ class CampaignOutcome:
 
 
 def attack_campaign(
-    points: object,
-    *,
-    region: Region | str | None = None,
-    name: str = "people",
-    k: int = 10,
-    mechanism: Mechanism | None = None,
-    tau_m: float = 100.0,
-    policy: AnswerPolicy | str | None = None,
-    most_questions: int | None = None,
-    further: int = FURTHER,
-    seed: int = 1,
-    cores: int | None = None,
+    points: object, *, region: Region | str | None = None, name: str = "people", k: int = 10,
+    mechanism: Mechanism | None = None, tau_m: float = 100.0, policy: AnswerPolicy | str | None = None,
+    most_questions: int | None = None, further: int = FURTHER, seed: int = 1, cores: int | None = None,
     progress: ProgressBar = no_bar,
-) -> CampaignOutcome:
+) -> CampaignOutcome:  # fmt: skip
     """Map a whole crowd by asking ranked lists from many locations, then find further users with the map.
 
     Parameters
