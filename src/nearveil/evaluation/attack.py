@@ -49,18 +49,11 @@ _OF_THE_PUBLISHED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AttackOutcome:
-    """One attack on one user, beside the truth where it is known.
+    """One attack on one user, beside the truth where it is known; found means within ``tau_m``.
 
-    Attributes
-    ----------
-    result : AttackResult
-        What the attack itself returned, in meters, with its trace.
-    tau_m : float
-        How near counts as found.
-    truth, published : Spot or None
-        Where the user is, and where a protected service publishes them, in meters; None where unknown or the same.
-    people_m : ndarray of shape (n, 2), optional
-        Where the service has its users, for pictures, which ``title`` heads.
+    ``result`` is what the attack itself returned, in meters, with its trace. ``truth`` is where the user is, and
+    ``published`` where a protected service publishes them, in meters; None where unknown or the same. ``people_m`` is
+    where the service has its users, for pictures, which ``title`` heads.
     """
 
     # Nothing true is in the repr, which ends up in logs.
@@ -354,18 +347,11 @@ def in_service_region(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PopulationAttack:
-    """How attacks did on a population.
+    """How attacks did on a population: a row for each k, attack and number of accounts.
 
-    Attributes
-    ----------
-    rows : list of AttackRow
-        A row for each k, attack and number of accounts.
-    best : BestAttacker or None
-        The Bayes attacker, the best guess from one published location; None where nothing protects.
-    joint : BestAttacker or None
-        The same attacker matching everybody's published locations to addresses at once; None unless asked for.
-    known_share : float
-        Share of the users whose addresses both of them know.
+    ``best`` is the Bayes attacker, the best guess from one published location; None where nothing protects. ``joint``
+    is the same attacker matching everybody's published locations to addresses at once; None unless asked for. Both know
+    the addresses of ``known_share`` of the users.
     """
 
     rows: list[AttackRow]

@@ -60,18 +60,10 @@ class FurtherPeople:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CampaignOutcome:
-    """A campaign beside the truth.
+    """A campaign beside the truth: ``result`` is what the attacker has, in meters.
 
-    Attributes
-    ----------
-    result : CampaignResult
-        What the attacker has, in meters.
-    rows : ndarray of int
-        Row of each user on the map, among those that the service had.
-    true_m, served_m : ndarray of shape (people, 2)
-        Where users are, and where the service has them.
-    best : BestAttacker or None
-        The Bayes attacker, the best guess from one published location; None where nothing protects.
+    Of each user on the map ``rows`` has the row in ``true_m`` and ``served_m``: where users are, and where the service
+    has them. ``best`` is the Bayes attacker, the best guess from one published location; None where nothing protects.
     """
 
     name: str
