@@ -115,20 +115,20 @@ def what_attackers_get(
 
 
 def guesses(
-    mechanism: Mechanism, places: FloatArray, published: FloatArray, targets: IntArray
+    mechanism: Mechanism, places: FloatArray, published: FloatArray, targets: IntArray, *, tau_m: float = TAU_M
 ) -> tuple[FloatArray, BoolArray]:
-    """Return how wrong the best attacker is about each target, and whether the disc of 100 m that it picks has it."""
+    """Return how wrong the best attacker is about each target, and whether the disc of tau that it picks has it."""
     region = mechanism.resolved_region
     prior, true_m = prior_from_points(places, region, spread_m=0.0), region.to_metres(places)[targets]
     guessed_m = np.empty((len(targets), 2, 2))
     for part, users in _parts(mechanism, places, targets):
         # The same weights for these users, and none of the others.
         known = {name: getattr(prior, name)[users] for name in ("places_m", "weights", "people")}
-        attacker = BayesAttacker(mechanism=mechanism, prior=replace(prior, **known), tau_m=TAU_M)
+        attacker = BayesAttacker(mechanism=mechanism, prior=replace(prior, **known), tau_m=tau_m)
         found = attacker.estimate_many(published[targets[part]])
         guessed_m[part] = [(guess.median, guess.best_disc) for guess in found]
     errors_m, disc_errors_m = np.linalg.norm(guessed_m - true_m[:, None], axis=-1).T
-    return errors_m, disc_errors_m <= TAU_M
+    return errors_m, disc_errors_m <= tau_m
 
 
 def chances_to_be_named(
