@@ -6,71 +6,47 @@ from typing import Any
 
 import pandas as pd
 
-from nearveil.evaluation.studies.protected import reference_published, utility
-from nearveil.evaluation.studies.table3 import LITTLE_NOISE, READINGS, zo_lia
-from nearveil.evaluation.study import Part, Scope, differences, means
+from nearveil.evaluation.studies.protected import LITTLE_NOISE, READINGS, ask_and_attack
+from nearveil.evaluation.study import Part, Scope, differences
 from nearveil.io.datasets import Dataset
 
 AS_PAPER = "as the paper"
 VARIANTS: dict[str, dict[str, str]] = {
-    AS_PAPER: {},
-    "uniform point": {"point": "uniform"},
-    "random centers": {"centers": "random"},
-}
+    AS_PAPER: {}, "uniform point": {"point": "uniform"}, "random centers": {"centers": "random"},
+}  # fmt: skip
 MEASURES = {
-    "recall": "recall, uniform queries",
-    "ratio_pooled": "ratio, pooled",
-    "users_recall": "recall, queries from users",
+    "recall": "recall, uniform queries", "ratio_pooled": "ratio, pooled", "users_recall": "recall, queries from users",
     "dist_km": "Dist (km)",
-}
-_READINGS = [name for name in READINGS if "order" not in name]
+}  # fmt: skip
 
 
 def _grid(scope: Scope) -> list[dict[str, Any]]:
+    ends = scope.epsilons[:: max(1, len(scope.epsilons) - 1)]
+    readings = [name for name in READINGS if "order" not in name]
     size = {"instances": [scope.instances], "queries": [scope.queries]}
-    return scope.grid(
-        epsilon=scope.epsilons[:: max(1, len(scope.epsilons) - 1)], reading=_READINGS, variant=VARIANTS, **size
-    )
+    return scope.grid(epsilon=ends, reading=readings, variant=VARIANTS, **size)
 
 
-def measure(
-    dataset: Dataset, *, epsilon: float, reading: str, variant: str, instances: int, queries: int, seed: int, run: int
-) -> dict[str, Any]:
+def measure(dataset: Dataset, *, variant: str, **settings: Any) -> dict[str, Any]:
     """Publish everybody with a part of DPRS replaced, ask, and attack."""
-    served_m = reference_published(dataset, epsilon, seed, run, **READINGS[reading], **VARIANTS[variant])
-    return utility(dataset, served_m, queries, seed, run)[0] | zo_lia(dataset, served_m, instances, seed, run)
+    return ask_and_attack(dataset, **settings, **VARIANTS[variant])
 
 
 def gains(runs: pd.DataFrame, variant: str, columns: tuple[str, ...] = tuple(MEASURES)) -> pd.DataFrame:
     """Return how much more the paper's part has than its replacement: paired, run by run."""
-    by = ["dataset", "epsilon", "reading"]
-    found = [
-        differences(runs, by, column, of="variant", first=AS_PAPER, second=variant).rename(
-            columns={"difference": column}
-        )
-        for column in columns
-    ]
-    joined = found[0]
-    for more in found[1:]:
-        joined = joined.merge(more, on=by)
-    return joined
+    return differences(runs, ["dataset", "epsilon", "reading"], columns, of="variant", first=AS_PAPER, second=variant)
 
 
 def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    names = {"dataset": "data set"} | MEASURES
-    levels = means(runs, ["dataset", "epsilon", "reading", "variant"], list(MEASURES))
-    return {
-        "ablation-rsm": gains(runs, "uniform point").rename(columns=names),
-        "ablation-centers": gains(runs, "random centers").rename(columns=names),
-        "ablation": levels.rename(columns=names),
-    }
+    names = {"ablation-rsm": "uniform point", "ablation-centers": "random centers"}
+    labels = {"dataset": "data set"} | MEASURES
+    return {name: gains(runs, variant).rename(columns=labels) for name, variant in names.items()}
 
 
 def _facts(runs: pd.DataFrame) -> dict[str, Any]:
-    accounted = runs[runs.reading != LITTLE_NOISE]
-    facts: dict[str, Any] = {}
+    accounted, facts = runs[runs.reading != LITTLE_NOISE], {}
     for name, variant in (("rsm", "uniform point"), ("centers", "random centers")):
-        values = [one.value for one in gains(accounted, variant, ("recall",))["recall"]]
+        values = [one.value for one in gains(accounted, variant)["recall"]]
         facts |= {f"{name}_least": min(values), f"{name}_most": max(values)}
     return facts
 
