@@ -124,7 +124,13 @@ def _to_dict(
 def _statistics_table(described: list[DatasetStatistics]) -> str:
     headers = ["dataset", "places", "per km²", "nearest other", "Clark–Evans"]
     rows = [
-        [one.name, f"{one.places:,}", f"{one.density_per_km2:.2f}", f"{one.median_nearest_m:.1f} m", f"{one.clark_evans:.3f}"]
+        [
+            one.name,
+            f"{one.places:,}",
+            f"{one.density_per_km2:.2f}",
+            f"{one.median_nearest_m:.1f} m",
+            f"{one.clark_evans:.3f}",
+        ]
         for one in described
     ]
     return text_table(headers, rows)

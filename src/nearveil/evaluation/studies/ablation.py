@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from nearveil.evaluation.studies.protected import LITTLE_NOISE, READINGS, ask_and_attack
+from nearveil.evaluation.studies.protected import LITTLE_NOISE, READINGS, K, ask
 from nearveil.evaluation.study import Part, Scope, differences
 from nearveil.io.datasets import Dataset
 
@@ -16,20 +16,18 @@ VARIANTS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 MEASURES = {
     "recall": "recall, uniform queries", "ratio_pooled": "ratio, pooled", "users_recall": "recall, queries from users",
-    "dist_km": "Dist (km)",
 }  # fmt: skip
 
 
 def _grid(scope: Scope) -> list[dict[str, Any]]:
     ends = scope.epsilons[:: max(1, len(scope.epsilons) - 1)]
     readings = [name for name in READINGS if "order" not in name]
-    size = {"instances": [scope.instances], "queries": [scope.queries]}
-    return scope.grid(epsilon=ends, reading=readings, variant=VARIANTS, **size)
+    return scope.grid(epsilon=ends, reading=readings, variant=VARIANTS, queries=[scope.queries])
 
 
-def measure(dataset: Dataset, *, variant: str, **settings: Any) -> dict[str, Any]:
-    """Publish everybody with a part of DPRS replaced, ask, and attack."""
-    return ask_and_attack(dataset, **settings, **VARIANTS[variant])
+def measure(dataset: Dataset, *, variant: str, **settings: Any) -> list[dict[str, Any]]:
+    """Publish everybody with a part of DPRS replaced, and ask."""
+    return ask(dataset, ks=[K], replaced=VARIANTS[variant], **settings)
 
 
 def gains(runs: pd.DataFrame, variant: str, columns: tuple[str, ...] = tuple(MEASURES)) -> pd.DataFrame:
@@ -44,7 +42,7 @@ def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _facts(runs: pd.DataFrame) -> dict[str, Any]:
-    accounted, facts = runs[runs.reading != LITTLE_NOISE], {}
+    accounted, facts = runs[runs.reading != LITTLE_NOISE], dict[str, float]()
     for name, variant in (("rsm", "uniform point"), ("centers", "random centers")):
         values = [one.value for one in gains(accounted, variant)["recall"]]
         facts |= {f"{name}_least": min(values), f"{name}_most": max(values)}

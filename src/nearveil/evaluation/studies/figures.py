@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from nearveil.evaluation.studies.protected import BASELINES, CENTERS, GAUSSIAN, K, KS, ask
+from nearveil.evaluation.studies.protected import BASELINES, CENTERS, GAUSSIAN, KS, K, ask
 from nearveil.evaluation.study import Part, Scope, differences, means
 from nearveil.io.datasets import Dataset
 
@@ -56,8 +56,10 @@ def gains(runs: pd.DataFrame, of: str, at: Sequence[str] = (), columns: Sequence
 def against_half(runs: pd.DataFrame) -> pd.DataFrame:
     """Return what every other gamma has more than the paper's 0.5, paired."""
     others = sorted({*runs.gamma} - {PAPER_GAMMA})
-    pair = {"of": "gamma", "second": PAPER_GAMMA}
-    found = [differences(runs, ["dataset"], ["recall", "mse_km2"], first=one, **pair).assign(gamma=one) for one in others]
+    pair: dict[str, Any] = {"of": "gamma", "second": PAPER_GAMMA}
+    found = [
+        differences(runs, ["dataset"], ["recall", "mse_km2"], first=one, **pair).assign(gamma=one) for one in others
+    ]
     return pd.concat(found)[["dataset", "gamma", "recall", "mse_km2"]]
 
 
@@ -81,13 +83,21 @@ def _steps(runs: pd.DataFrame) -> pd.DataFrame:
 
 def _figure(number: int, title: str, grid: Any, by: list[str], paired: Any = None) -> Part:
     name, along_k = f"figure{number}", "k" in by
-    columns = tuple(_NAMES)[1:] if number == 9 else _RECALLS  # noqa: PLR2004
+    columns = tuple(_NAMES)[1:] if number == 9 else _RECALLS
     return Part(
-        name, f"Figure {number}: {title}", grid, measure_lengths if along_k else measure, _tables(name, by, columns, paired)
+        name,
+        f"Figure {number}: {title}",
+        grid,
+        measure_lengths if along_k else measure,
+        _tables(name, by, columns, paired),
     )
 
 
-_FOUR, _LIST, _MANY = ("DPRS", *BASELINES), "recall against the length of the list", "recall against the number of centers"
+_FOUR, _LIST, _MANY = (
+    ("DPRS", *BASELINES),
+    "recall against the length of the list",
+    "recall against the number of centers",
+)
 PARTS = {
     part.name: part
     for part in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,7 +84,7 @@ def paper_mechanism(
 
 def published(
     dataset: Dataset, *, mechanism: str = "DPRS", reading: str = NEARVEIL, epsilon: float, centers: int = CENTERS,
-    gamma: float = 0.5, seed: int, run: int, **ablation: str,
+    gamma: float = 0.5, replaced: Mapping[str, str] = MappingProxyType({}), seed: int, run: int,
 ) -> tuple[Mechanism | None, FloatArray]:  # fmt: skip
     """Return everybody's published location in meters, and Nearveil's mechanism where it is not the reference's."""
     if reading == NEARVEIL:
@@ -92,8 +93,8 @@ def published(
         ).fitted_on(dataset.places)
         return own, dataset.region.to_metres(own.perturb(dataset.places))
     scaled, rng = paper_region(dataset.region), generator(seed, run, PROTECTION)
-    choices = READINGS[reading] | ablation
-    found = paper.dprs(scaled.to_square(dataset.places), epsilon, rng, m=centers, gamma=gamma, **choices)
+    choices = {"m": centers, "gamma": gamma} | READINGS[reading] | dict(replaced)
+    found = paper.dprs(scaled.to_square(dataset.places), epsilon, rng, **choices)
     return None, scaled.to_metres(scaled.clip(scaled.from_square(found.points)))
 
 
@@ -226,11 +227,14 @@ def estimated(runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> 
 def beside(found: pd.DataFrame, by: Sequence[str], columns: Mapping[str, str], of: str) -> pd.DataFrame:
     """Return rows by ``by``, and for each measure a column for each source that has it, ``of`` which they are."""
     sources = found[of].unique()
-    wide = found.astype({name: object for name in columns}).pivot(index=list(by), columns=of, values=list(columns))
+    wide = found.astype(dict.fromkeys(columns, object)).pivot(index=list(by), columns=of, values=list(columns))
     wide = wide.reindex(pd.MultiIndex.from_frame(found[list(by)].drop_duplicates()))
     wide = wide[[(name, source) for name in columns for source in sources if wide[(name, source)].notna().any()]]
     wide = wide.where(wide.notna(), None).reset_index()
-    groups = [("", "data set" if name == "dataset" else name) if not source else (columns[name], source) for name, source in wide]
+    groups = [
+        ("", "data set" if name == "dataset" else name) if not source else (columns[name], source)
+        for name, source in wide
+    ]
     wide.columns = pd.MultiIndex.from_tuples(groups)
     return wide
 
@@ -242,7 +246,9 @@ def meet(first: Estimate, second: Estimate) -> bool:
     return first.low <= second.high and second.low <= first.high
 
 
-def disagreements(found: pd.DataFrame, by: Sequence[str], columns: Sequence[str], of: str, pair: tuple[str, str]) -> tuple[int, int]:
+def disagreements(
+    found: pd.DataFrame, by: Sequence[str], columns: Sequence[str], of: str, pair: tuple[str, str]
+) -> tuple[int, int]:
     """Count the pairs of intervals that do not meet, and all pairs, ``of`` two sources at the same settings."""
     one, other = (found[found[of] == name].set_index(list(by)) for name in pair)
     pairs = [(one[name][key], other[name][key]) for key in one.index.intersection(other.index) for name in columns]

@@ -25,7 +25,11 @@ from nearveil.io.datasets import Dataset
 KS = (10, 30, 50)
 PAPER_ATTACKS = {"GI-LIA": "gi-lia", "ZO-LIA": "zo-lia"}
 PRINTED, ROUGH, ROUGH_ZO = "ZO-LIA, printed learning rate", "GI-LIA, radius to 100 m", "ZO-LIA, radius to 100 m"
-READINGS: dict[str, dict[str, Any]] = {PRINTED: {"step": "printed"}, ROUGH: {"tolerance": 100.0}, ROUGH_ZO: {"tolerance": 100.0}}
+READINGS: dict[str, dict[str, Any]] = {
+    PRINTED: {"step": "printed"},
+    ROUGH: {"tolerance": 100.0},
+    ROUGH_ZO: {"tolerance": 100.0},
+}
 """What the paper leaves open about its attacks, as choices of the reference."""
 ADAPTIVE_ACCOUNTS = (1, 4)
 # The adaptive attack finds everybody and takes longest: more of it would tell no more.
@@ -36,7 +40,12 @@ _COLUMNS = {"dist_m": "Dist (m)", "acc": "Acc", "cost_s": "Cost (s)", "queries":
 
 def _grid(scope: Scope) -> list[dict[str, Any]]:
     def rows(source: str, attack: str, accounts: int = 1, instances: int = scope.instances) -> list[dict[str, Any]]:
-        fixed = {"source": [source], "attack": [attack], "accounts": [accounts], "instances": [instances]}
+        fixed: dict[str, list[Any]] = {
+            "source": [source],
+            "attack": [attack],
+            "accounts": [accounts],
+            "instances": [instances],
+        }
         return scope.grid(k=KS, **fixed)
 
     found = [row for attack in PAPER_ATTACKS for source in ("Nearveil", "reference") for row in rows(source, attack)]
@@ -69,7 +78,7 @@ def measure(
     if attack not in PAPER_ATTACKS:
         label = f"{attack_class(name).name}, {accounts} account{'s' if accounts > 1 else ''}"
     # The paper's attackers know that lists are exact.
-    options = {"accounts": accounts, "seed": seed_of(seed, run), "tells_exact": True}
+    options: dict[str, Any] = {"accounts": accounts, "seed": seed_of(seed, run), "tells_exact": True}
     return {"label": label} | attack_users(name, dataset, served_m, chosen, k=k, **options)
 
 
@@ -90,8 +99,10 @@ def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def _facts(runs: pd.DataFrame) -> dict[str, Any]:
     found = runs.groupby(["source", "attack"])[["queries", "dist_m", "acc"]].mean()
-    wanted = {"gi": ("Nearveil", "GI-LIA"), "zo": ("Nearveil", "ZO-LIA"), "rough": ("reference", ROUGH),
-              "printed": ("reference", PRINTED), "tuned": ("reference", "ZO-LIA"), "rough_zo": ("reference", ROUGH_ZO)}  # fmt: skip
+    wanted = {
+        "gi": ("Nearveil", "GI-LIA"), "zo": ("Nearveil", "ZO-LIA"), "tuned": ("reference", "ZO-LIA"),
+        "rough": ("reference", ROUGH), "rough_zo": ("reference", ROUGH_ZO), "printed": ("reference", PRINTED),
+    }  # fmt: skip
     apart, compared = disagreements(estimates(runs), _BY, ["acc"], "source", ("Nearveil", "reference"))
     facts = {f"{name}_{column}": found[column][key] for name, key in wanted.items() for column in found}
     return facts | {"disagreements": apart, "compared": compared}

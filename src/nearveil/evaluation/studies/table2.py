@@ -9,7 +9,7 @@ import pandas as pd
 
 from nearveil.evaluation import paper_numbers
 from nearveil.evaluation.dataset_statistics import describe_dataset
-from nearveil.evaluation.study import Part
+from nearveil.evaluation.study import Part, Scope
 from nearveil.io.datasets import Dataset
 
 _COLUMNS = {
@@ -22,7 +22,9 @@ _COLUMNS = {
 def measure(dataset: Dataset, *, seed: int) -> dict[str, Any]:
     """Describe a population, in which nothing is random."""
     del seed
-    return {"source": dataset.source} | {name: value for name, value in asdict(describe_dataset(dataset)).items() if name != "name"}
+    return {"source": dataset.source} | {
+        name: value for name, value in asdict(describe_dataset(dataset)).items() if name != "name"
+    }
 
 
 def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -31,7 +33,8 @@ def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {"table2": found.astype(object).where(found.notna(), None)}
 
 
-PART = Part(
-    "table2", "Table 2: the data sets", lambda scope: [{"dataset": name, "seed": scope.seed} for name in scope.datasets],
-    measure, _tables,
-)  # fmt: skip
+def _grid(scope: Scope) -> list[dict[str, Any]]:
+    return [{"dataset": name, "seed": scope.seed} for name in scope.datasets]
+
+
+PART = Part("table2", "Table 2: the data sets", _grid, measure, _tables)

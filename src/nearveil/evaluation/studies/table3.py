@@ -47,8 +47,8 @@ def measure(
     dataset: Dataset, *, epsilon: float, mechanism: str, reading: str, seed: int, run: int, **size: int
 ) -> dict[str, Any]:
     """Publish everybody once, ask, and attack."""
-    own = {"epsilon": epsilon, "seed": seed, "run": run}
-    found = ask_and_attack(dataset, mechanism=mechanism, reading=reading, **own, **size)
+    own: dict[str, Any] = {"mechanism": mechanism, "reading": reading}
+    found = ask_and_attack(dataset, epsilon=epsilon, seed=seed, run=run, **size, **own)
     counts = (mechanism, reading) == ("DPRS", NEARVEIL)
     return found | ({"redrawn": redrawn_share(dataset, epsilon, seed_of(seed, run))} if counts else {})
 

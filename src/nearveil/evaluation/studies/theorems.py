@@ -14,8 +14,7 @@ from scipy.integrate import quad
 from nearveil.audit.auditor import audit
 from nearveil.audit.subjects import MechanismSubject
 from nearveil.evaluation import paper
-from nearveil.evaluation.studies.figure8 import NOBODY
-from nearveil.evaluation.studies.figure8 import PART as FIGURE8
+from nearveil.evaluation.studies.figure8 import NOBODY, populations
 from nearveil.evaluation.studies.protected import CENTERS, seed_of
 from nearveil.evaluation.study import Part, Scope, generator
 from nearveil.io.datasets import Dataset
@@ -64,7 +63,7 @@ def displacement(noise: Noise) -> Shown:
 
 
 def displacement_by_norm(norm: Literal[1, 2]) -> Shown:
-    """Compare the law of Theorem 7 with draws; norm 1 in line 1 of Algorithm 2 takes too small an M outside a diamond."""
+    """Compare Theorem 7 with draws; norm 1 in line 1 of Algorithm 2 takes too small an M outside a diamond."""
     x, ones = np.array([0.55, 0.55]), np.ones(_DRAWS)
     moved = paper.rsm(np.tile(x, (_DRAWS, 1)), _ORIGIN, ones, 0.1, generator(1, 0, 1), norm=norm)
     return Shown(paper.expected_displacement(x, 0.1), float(np.abs(moved - x).sum(axis=1).mean()))
@@ -91,8 +90,8 @@ EXAMPLES = (
     Example("Lemma 5", "confining noise does not raise the divergence", "divergence of order 8, before and after",
             confined_divergence),
     Example("Theorem 4", f"Gaussian {_DENSITY}", "the proof, and tests of the sampler", None, _LINE_9),
-    Example("Theorem 5", "Gaussian RSM is (α, α|μ|²/2σ²)-RDP", f"{_DISC}, α = 8, σ = 0.5",
-            partial(confined_loss, "gaussian", 8.0, 0.5)),
+    Example("Theorem 5", "Gaussian RSM is (α, α|μ|²/2σ²)-RDP", f"{_DISC}, α = 2, σ = 0.5",
+            partial(confined_loss, "gaussian", 2.0, 0.5)),
     Example("Theorem 6", "Gaussian RSM moves nobody farther than a bound, on average", f"{_CORNER}, σ = 0.1",
             partial(displacement, "gaussian")),
     Example("Theorem 7", _DENSITY, f"{_MOVED}; norm 2 in line 1", partial(displacement_by_norm, 2),
@@ -128,13 +127,17 @@ def measure(
     region, number = dataset.region.with_scaling("isotropic"), seed_of(seed, run)
     dprs = DPRS(release="paper", epsilon=epsilon, centres=CENTERS, region=region, seed=number).fit(dataset.places)
     report = audit(MechanismSubject(dprs), "paper", samples=samples, seed=number % 2**31)
-    found = {"claimed": report.claim.epsilon, "found": report.epsilon_lower, "verdict": str(report.verdict), "reading": ""}
+    row = {
+        "claimed": report.claim.epsilon,
+        "found": report.epsilon_lower,
+        "verdict": str(report.verdict),
+        "reading": "",
+    }
     if report.witness is None:
-        return found | {"event_under_one": None, "event_under_other": None}
+        return row | {"event_under_one": None, "event_under_other": None}
     counts = report.witness.counts
-    return found | {
-        "event_under_one": counts.hits / counts.trials, "event_under_other": counts.false_hits / counts.false_trials
-    }  # fmt: skip
+    shares = counts.hits / counts.trials, counts.false_hits / counts.false_trials
+    return row | dict(zip(("event_under_one", "event_under_other"), shares, strict=True))
 
 
 def differ(claimed: float, found: float) -> bool:
@@ -161,4 +164,4 @@ def _facts(runs: pd.DataFrame) -> dict[str, Any]:
     return {"audits": len(audits), "violated": int((audits.verdict == "violated").sum())}
 
 
-PART = Part("theorems", "Theorems 1 to 8", _grid, measure, _tables, _facts, FIGURE8.populations)
+PART = Part("theorems", "Theorems 1 to 8", _grid, measure, _tables, _facts, populations)
