@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from nearveil.evaluation import paper_numbers
-from nearveil.evaluation.studies import ablation, figure8, table1
+from nearveil.evaluation.studies import figures, table1, table3
 from nearveil.evaluation.studies.protected import NEARVEIL, READINGS, K, estimated
 from nearveil.evaluation.study import means
 from nearveil.report.style import add_legend, panels, plot_estimates
@@ -136,13 +136,13 @@ def figure8_figures(runs: pd.DataFrame) -> dict[str, Figure]:
     found = means(runs, ["noise", "radius", "epsilon", "sampler"], ["ms"])
     noises = list(dict.fromkeys(runs["noise"]))
     figure, axes = panels(2 * len(noises), columns=2)
-    ways = (("radius", "epsilon", figure8.FIXED_EPSILON), ("epsilon", "radius", figure8.FIXED_RADIUS))
+    ways = (("radius", "epsilon", figures.FIXED_EPSILON), ("epsilon", "radius", figures.FIXED_RADIUS))
     for number, own in enumerate(axes):
         noise, (x, fixed, at) = noises[number // 2], ways[number % 2]
         lines = found[(found.noise == noise) & (found[fixed] == at)].sort_values(x)
         for sampler, line in lines.groupby("sampler", sort=False):
             plot_estimates(own, line[x], line.ms, label=str(sampler))
-        own.axhline(figure8.PAPER_MOST_MS, color="#777777", linestyle=":", label="the paper: RSM is below")
+        own.axhline(figures.PAPER_MOST_MS, color="#777777", linestyle=":", label="the paper: RSM is below")
         own.set_yscale("log")
         own.set(title=f"{noise.capitalize()} noise", xlabel=f"{x} ({fixed} = {at:g})", ylabel="ms for 100 points")
     add_legend(figure)
@@ -169,8 +169,8 @@ def ablation_figures(runs: pd.DataFrame) -> dict[str, Figure]:
     names = _names(runs)
     epsilon = runs.epsilon.min()
     figure, axes = panels(2, columns=2, height=3.0)
-    for own, variant in zip(axes, list(ablation.VARIANTS)[1:], strict=True):
-        gains = ablation.gains(runs[runs.epsilon == epsilon], variant)
+    for own, variant in zip(axes, list(table3.VARIANTS)[1:], strict=True):
+        gains = table3.gains(runs[runs.epsilon == epsilon], variant)
         readings = list(dict.fromkeys(gains.reading))
         for number, dataset in enumerate(names):
             line = gains[gains.dataset == dataset]

@@ -12,7 +12,7 @@ import pandas as pd
 
 from nearveil.evaluation import paper_numbers
 from nearveil.evaluation.stats import Estimate, Mean, mean_over_runs, paired_difference, share_over_runs
-from nearveil.evaluation.studies import ablation, figure8, figures, table1
+from nearveil.evaluation.studies import figures, table1, table3
 from nearveil.evaluation.studies.protected import BASELINES, GAUSSIAN, NEARVEIL, REDRAWN
 from nearveil.evaluation.studies.theorems import AUDITED, EXAMPLES
 from nearveil.evaluation.study import differences
@@ -48,8 +48,8 @@ def verdicts(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     for claim in CLAIMS:
         own = runs.get(claim.part, ())
         ours, reading, verdict = _verdict(claim, own) if isinstance(own, pd.DataFrame) else ("", "", NOT_MEASURED)
-        rows.append({"claim": claim.text, "paper": claim.paper, "ours": ours, "reading": reading, "verdict": verdict})
-    return pd.DataFrame(rows)
+        rows.append((claim.text, claim.paper, ours, reading, verdict))
+    return pd.DataFrame(rows, columns=["claim", "paper", "ours", "reading", "verdict"])
 
 
 def _verdict(claim: Claim, runs: pd.DataFrame) -> tuple[str, str, str]:
@@ -192,13 +192,13 @@ def _grows_with_k(own: pd.DataFrame) -> Judged:
 
 
 def _is_fast(own: pd.DataFrame) -> Judged:
-    slowest = figure8.PART.facts(own)["slowest_ms"]
-    return f"at most {slowest:.2g} ms", bool(slowest < figure8.PAPER_MOST_MS)
+    slowest = figures.time_facts(own)["slowest_ms"]
+    return f"at most {slowest:.2g} ms", bool(slowest < figures.PAPER_MOST_MS)
 
 
 def _is_faster(own: pd.DataFrame) -> Judged:
-    least, most = (figure8.PART.facts(own)[name] for name in ("least_ratio", "most_ratio"))
-    return f"{least:.2g} to {most:,.0f} times as long", bool(least > 1)
+    found = figures.time_facts(own)
+    return f"{found['least_ratio']:.2g} to {found['most_ratio']:,.0f} times as long", bool(found["least_ratio"] > 1)
 
 
 def _half_is_best(own: pd.DataFrame) -> Judged:
@@ -211,7 +211,7 @@ def _half_is_best(own: pd.DataFrame) -> Judged:
 
 
 def _buys(own: pd.DataFrame, variant: str) -> Judged:
-    gain = _gain(own, "variant", ablation.AS_PAPER, variant)
+    gain = _gain(own, "variant", table3.AS_PAPER, variant)
     return _signed(gain), above(gain, LEAST_GAIN)
 
 
@@ -245,19 +245,15 @@ def _of_attacks(runs: pd.DataFrame, attack: str = "") -> dict[str, pd.DataFrame]
 def _of_dprs(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return all readings of DPRS; where the reference and Nearveil have the same, Nearveil's."""
     dprs = runs[(runs.mechanism == "DPRS") & ~runs.reading.isin([REDRAWN, paper_numbers.AUTHORS])]
-    return {str(name).removeprefix("Nearveil: "): own for name, own in dprs.groupby("reading", sort=False)}
+    return {name.removeprefix("Nearveil: "): own for name, own in _named(dprs).items()}
 
 
 def _of_baselines(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {OWN_DEFINITIONS: runs[runs.reading == NEARVEIL] if "reading" in runs else runs}
 
 
-def _of_ablation(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    return {str(name): own for name, own in runs.groupby("reading", sort=False)}
-
-
-def _of_theorem(runs: pd.DataFrame, name: str) -> dict[str, pd.DataFrame]:
-    own = runs[runs.what == name].fillna({"reading": ""})
+def _named(runs: pd.DataFrame, what: str = "") -> dict[str, pd.DataFrame]:
+    own = (runs[runs.what == what] if what else runs).fillna({"reading": ""})
     return {str(reading): rows for reading, rows in own.groupby("reading", sort=False)}
 
 
@@ -308,12 +304,12 @@ CLAIMS = (
     Claim("figure8", "Noise and resample takes longer than RSM in every setting", _DRAWN, _is_faster),
     Claim("figure9", "gamma = 0.5 has the highest recall and the least error of distances", _DRAWN, _half_is_best),
     *(
-        Claim("ablation", text, "implied", partial(_buys, variant=variant), _of_ablation)
-        for text, variant in (("RSM leaves better lists than a uniform point of the disc", "uniform point"),
-                              ("Private centers leave better lists than random ones", "random centers"))
+        Claim("ablation", text, "implied", partial(_buys, variant=variant), _named)
+        for text, variant in (("RSM leaves better lists than a uniform point of the disc", table3.UNIFORM_POINT),
+                              ("Private centers leave better lists than random ones", table3.RANDOM_CENTERS))
     ),
     *(
-        Claim("theorems", f"{name}: {_SAYS[name]}", "proved", _theorem, partial(_of_theorem, name=name), DISPROVED)
+        Claim("theorems", f"{name}: {_SAYS[name]}", "proved", _theorem, partial(_named, what=name), DISPROVED)
         for name in sorted(_SAYS, key=lambda name: (name[0] == "L", name))
     ),
 )  # fmt: skip
