@@ -16,7 +16,7 @@ from nearveil.attacks.registry import attack_class
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
 from nearveil.evaluation import paper
-from nearveil.evaluation.stats import Estimate, Mean
+from nearveil.evaluation.stats import Mean
 from nearveil.evaluation.study import TAU_M, generator, means, shares
 from nearveil.evaluation.utility import QueryProtocol, draw_queries, measure_utilities
 from nearveil.io.datasets import Dataset
@@ -202,13 +202,8 @@ def _scores(
     guesses = [start if point is None else point for (point, _, _), start in zip(found, chosen.starts_m, strict=True)]
     error_m = np.linalg.norm(np.clip(np.array(guesses), -edge, edge) - true_m, axis=1)
     queries, seconds = (np.mean([each[column] for each in found]) for column in (1, 2))
-    return {
-        "dist_m": float(error_m.mean()),
-        "acc": float(np.mean(error_m <= TAU_M)),
-        "cost_s": float(seconds),
-        "queries": float(queries),
-        "instances": len(found),
-    }
+    acc, own = np.mean(error_m <= TAU_M), {"dist_m": error_m.mean(), "cost_s": seconds, "queries": queries}
+    return {name: float(value) for name, value in (own | {"acc": acc}).items()} | {"instances": len(found)}
 
 
 def estimated(runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
@@ -231,19 +226,8 @@ def beside(found: pd.DataFrame, by: Sequence[str], columns: Mapping[str, str], o
     wide = wide.reindex(pd.MultiIndex.from_frame(found[list(by)].drop_duplicates()))
     wide = wide[[(name, source) for name in columns for source in sources if wide[(name, source)].notna().any()]]
     wide = wide.where(wide.notna(), None).reset_index()
-    groups = [
-        ("", "data set" if name == "dataset" else name) if not source else (columns[name], source)
-        for name, source in wide
-    ]
-    wide.columns = pd.MultiIndex.from_tuples(groups)
-    return wide
-
-
-def meet(first: Estimate, second: Estimate) -> bool:
-    """Whether two intervals meet; a single run has no interval to judge by, and agrees with everything."""
-    if first.low is None or first.high is None or second.low is None or second.high is None:
-        return True
-    return first.low <= second.high and second.low <= first.high
+    wide.columns = pd.MultiIndex.from_tuples([(columns[name], of) if of else ("", name) for name, of in wide])
+    return wide.rename(columns={"dataset": "data set"}, level=1)
 
 
 def disagreements(
@@ -252,4 +236,6 @@ def disagreements(
     """Count the pairs of intervals that do not meet, and all pairs, ``of`` two sources at the same settings."""
     one, other = (found[found[of] == name].set_index(list(by)) for name in pair)
     pairs = [(one[name][key], other[name][key]) for key in one.index.intersection(other.index) for name in columns]
-    return sum(not meet(*each) for each in pairs), len(pairs)
+    # A single run has no interval to judge by.
+    known = [(a, b) for a, b in pairs if None not in (a.low, b.low)]
+    return sum(a.low > b.high or b.low > a.high for a, b in known), len(pairs)
