@@ -58,7 +58,7 @@ _LIBRARIES = ("numpy", "scipy", "numba", "pandas", "matplotlib")
 _DIGEST_DIGITS = 12
 # Runs, users attacked in each, and queries.
 FULL = (5, 50, 2_000)
-QUICK = (3, 16, 400)
+QUICK = (3, 20, 400)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
