@@ -39,7 +39,7 @@ USERS, SLOW_USERS = 100, 40
 MAPPED_USERS = 2_000
 """How many users a campaign maps: all 25,000 take minutes."""
 
-# Users in a list, the attacker's accounts, and users that a start is near to.
+# Users in a list, the attacker's accounts, users that a start is near to.
 _K, _ACCOUNTS, _AROUND = 10, 4, 21
 _QUICK_CITY, _QUICK_USERS, _QUICK_GUESSES = 400, 20, 100
 _AT_ONCE, _MOST = 10, 0.5
@@ -200,7 +200,8 @@ def summary(runs: pd.DataFrame) -> pd.DataFrame:
         parts = dict(list(group.groupby("by")))
         attacked, row = parts["attack"], {"dataset": dataset, "service": name}
         shares = {column: _share(attacked[column].mean(), len(attacked)) for column in ("found", "certified")}
-        row |= {"users": len(attacked), "queries": mean_over_runs(attacked["queries"].dropna().tolist()), **shares}
+        row |= {"users": len(attacked), "unlisted": int(attacked["queries"].isna().sum())}
+        row |= {"queries": mean_over_runs(attacked["queries"].dropna().tolist()), **shares}
         row["false"] = int(attacked["false"].sum())
         mapped, best = (parts[by].iloc[0] if by in parts else None for by in ("campaign", "best attacker"))
         row["campaign"] = None if mapped is None or not mapped["located"] else mapped["queries"] / mapped["located"]
@@ -224,7 +225,7 @@ def tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     }  # fmt: skip
     found = summary(runs).rename(columns=names).astype(object)
     alone = found["dataset"].nunique() == 1
-    return {"services": found.where(found.notna(), None).drop(columns=["dataset"] if alone else [])}
+    return {"services": found.where(found.notna(), None).drop(columns=["unlisted", *(["dataset"] if alone else [])])}
 
 
 def facts(runs: pd.DataFrame) -> dict[str, Any]:
@@ -235,6 +236,7 @@ def facts(runs: pd.DataFrame) -> dict[str, Any]:
     return {
         "bare": len(bare), "exposed": len(open_to_all),
         "most_queries": max((mean.value for mean in open_to_all["queries"]), default=None),
+        "unlisted": {row["service"]: (row["unlisted"], row["users"]) for _, row in bare.iterrows() if row["unlisted"]},
         "hidden": {row["service"]: (row["exposed"], row["named"]) for _, row in hidden.iterrows()},
         "mapped": int(runs.loc[runs["by"] == "campaign", "users"].max()),
         "users": int(found["users"].max()), "slow_users": int(found["users"].min()),
