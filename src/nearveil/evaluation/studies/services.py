@@ -34,10 +34,8 @@ from nearveil.region import named_region
 from nearveil.types import FloatArray
 
 CITY = "demo city"
-USERS, SLOW_USERS = 100, 40
-"""How many users are attacked, and how many where an attack takes over a second."""
-MAPPED_USERS = 2_000
-"""How many users a campaign maps: all 25,000 take minutes."""
+USERS, SLOW_USERS, MAPPED_USERS = 100, 40, 2_000
+"""Users attacked, those where an attack takes over a second, and users that a campaign maps."""
 
 # Users in a list, the attacker's accounts, users that a start is near to.
 _K, _ACCOUNTS, _AROUND = 10, 4, 21
@@ -239,7 +237,8 @@ def facts(runs: pd.DataFrame) -> dict[str, Any]:
         "unlisted": {row["service"]: (row["unlisted"], row["users"]) for _, row in bare.iterrows() if row["unlisted"]},
         "hidden": {row["service"]: (row["exposed"], row["named"]) for _, row in hidden.iterrows()},
         "mapped": int(runs.loc[runs["by"] == "campaign", "users"].max()),
-        "users": int(found["users"].max()), "slow_users": int(found["users"].min()), "guessed": int(runs["targets"].max()),
+        "users": int(found["users"].max()), "slow_users": int(found["users"].min()),
+        "guessed": int(runs["targets"].max()),
     }  # fmt: skip
 
 
