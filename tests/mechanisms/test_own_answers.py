@@ -9,8 +9,8 @@ from nearveil import Guarantee, Region, audit, certify
 from nearveil.attacks.bayes import BayesAttacker, prior_from_points
 from nearveil.attacks.scores import score_attacker
 from nearveil.errors import DataError
-from nearveil.evaluation.cells import publish, utility_of
-from nearveil.evaluation.defences import Defence
+from nearveil.evaluation.contenders import contender
+from nearveil.evaluation.tradeoff import Sizes, measure
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
@@ -90,7 +90,6 @@ def test_a_new_mechanism_is_audited_attacked_and_evaluated_by_its_module_alone()
     score = score_attacker(attacker, CITY, mechanism.perturb(CITY, 1), targets=np.arange(40), leave_out=False)
     assert score.median.error_m.value < score.read_off.error_m.value
     dataset = Dataset(name="city", places=CITY, region=REGION, source="made up")
-    defence = Defence(label="disc", mechanism=f"{__name__}:UniformDisc", noise_m=500.0, region="isotropic")
-    publication = publish(dataset, defence, 1)
-    found = utility_of(publication, 50, np.random.default_rng(1))
-    assert 400 < found["displacement_m"] < 600
+    found = measure(contender(f"{__name__}:UniformDisc"), 500.0, dataset, seed=1, sizes=Sizes(50, 20, 40))
+    assert 100 < found["extra_m"] < 600
+    assert found["named"] < 0.5

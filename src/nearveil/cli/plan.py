@@ -30,32 +30,17 @@ _GOAL = "Goal (at most one)"
 @command()
 @click.argument("source", metavar="INPUT", type=FILE, help=PEOPLE_FILE)
 @option(
-    "--attacker-error",
-    type=Length(),
-    help="The best attacker is wrong by at least this on average; then the least cost.",
-    heading=_GOAL,
+    "--attacker-error", type=Length(), help="The best attacker is wrong by at least this on average.", heading=_GOAL
 )
-@option(
-    "--named",
-    type=float,
-    metavar="SHARE",
-    help="The best attacker's first guess of an address is right for at most this share; then the least cost.",
-    heading=_GOAL,
-)
+@option("--named", type=float, metavar="SHARE", help="It names at most this share of users.", heading=_GOAL)
 @option(
     "--named-sparsest",
     type=float,
     metavar="SHARE",
-    help="The same for the tenth of users who live where users are sparsest.",
+    help="It names at most this share of the tenth of users who live where users are sparsest.",
     heading=_GOAL,
 )
-@option(
-    "--recall",
-    type=float,
-    metavar="SHARE",
-    help="Recall@k of at least this; then the fewest users found within 100 m.",
-    heading=_GOAL,
-)
+@option("--recall", type=float, metavar="SHARE", help="Recall@k is at least this.", heading=_GOAL)
 @option("--noise", type=Length(), help="Noise of this length, with its metric guarantee.", heading=_GOAL)
 @option("--hide-among", type=int, metavar="N", help="Users hidden among N on average.", heading=_GOAL)
 @option("--k", type=int, default=10, metavar="K", help="Number of users in a list, 1 to 100.")
@@ -114,7 +99,8 @@ def plan(
 
     Noise, hiding among users and the sound releases of DPRS are measured on these users: how many the best attacker
     still finds within 100 m and names, and how far away the users listed are. Without a goal, a few settings are
-    compared, and the cheapest is recommended that names at most a tenth of the sparsest tenth. Without --region, only
+    compared, and the cheapest is recommended that names at most a tenth of the sparsest tenth; with one, the cheapest
+    that meets it. Without --region, only
     noise is tried. The output is computed from true locations and no guarantee covers it, unless --private-epsilon is
     given. Even then an error message about INPUT can name its rows.
     """

@@ -32,9 +32,8 @@ from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.fit_cells import CellPlan, check_hide_among
-from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.intervals import PEOPLE_PER_CENTRE
-from nearveil.mechanisms.planar_laplace import PlanarLaplace, check_noise_m
+from nearveil.mechanisms.planar_laplace import check_noise_m
+from nearveil.mechanisms.registry import entry_of_class
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import Region, as_region
@@ -54,15 +53,14 @@ SEEDED = "A seed was given, so this plan protects nobody: anyone who knows the s
 _ONE_FIT = "'nearveil protect' fits anew: the cells or intervals of this plan are those of one fit"
 
 LEAST_USERS, MOST_K, MOST_MONTHS = 50, 100, 60
-_LEAST_INTERVALS = 8
 # Settings are tried between these, and hiding among at most a quarter of all users.
 _BOUNDS = {"noise_m": (10.0, 50_000.0), "hide_among": (2.0, 100_000.0), "epsilon": (0.1, 50.0)}
 _MOST_AMONG = 0.25
-# Noise and hiding among users are guarantees of one mechanism each.
-_HAVE_SETTING: dict[str, type[Mechanism]] = {"noise": PlanarLaplace, "hide-among": HideAmong}
 # The search aims a little beyond the goal, and what misses it with fresh noise goes farther: as shares.
 _MARGIN, _STEP, _STEPS, _CLOSE = 0.03, 0.1, 3, 0.02
 _LEAST_SHARE, _MANY = 1e-4, 5_000
+# Besides hiding among users, services have this one.
+_OF_A_SERVICE = "planar-laplace"
 
 Kind = Literal["attacker-error", "recall", "named", "named-sparsest", "noise", "hide-among"]
 
@@ -72,7 +70,7 @@ _KINDS: dict[Kind, tuple[str, bool, str]] = {
     "recall": ("recall", True, "recall of at least {:g}"),
     "named": ("named", False, "the best attacker names at most {:.3g} of users"),
     "named-sparsest": ("named_sparsest", False, "the best attacker names at most {:.3g} of the sparsest tenth"),
-    "noise": ("", True, "the metric guarantee at {:,.4g} m for the users of the file"),
+    "noise": ("", True, "noise of {:,.4g} m, with its metric guarantee"),
     "hide-among": ("", True, "users hidden among {:,.0f}"),
 }
 
@@ -330,10 +328,8 @@ def plan(
 
     Parameters
     ----------
-    mechanisms : sequence of str or class
-        Further ones: ``file.py:Class``, or classes.
-    cells : Cells or path, optional
-        Cells to hide among users with, which cost them nothing more.
+    mechanisms, cells
+        Further mechanisms, as ``file.py:Class`` or classes; cells to hide among users with, which cost them nothing.
     private_epsilon : float, optional
         Plan on synthetic users from one noisy histogram, which costs every user this once; otherwise no guarantee
         covers the plan.
@@ -373,12 +369,11 @@ def plan(
     with (progress or no_bar)("planning", len(able) + 1) as advance:
         found = list(in_parallel(work, able, cores=cores or os.cpu_count() or 1, progress=advance))
         rows = _ranked([row for finals, _ in found for row in finals], aim)
-        best = rows[0].contender.fitted(rows[0].value, users.dataset, base)
         sought = effort.months if months is None else tuple(sorted(set(months)))
-        given_away = _months_of(users.dataset, best, sought, effort.followed, base, advance)
+        given_away = _months_of(users.dataset, rows[0], sought, effort.followed, base, advance)
     # As it will run: without a seed.
     guarantee = rows[0].contender.fitted(rows[0].value, users.dataset, None).guarantee
-    guarantee = guarantee.with_note(_ONE_FIT) if best.is_to_be_fitted else guarantee
+    guarantee = guarantee.with_note(_ONE_FIT) if rows[0].contender.mechanism.is_to_be_fitted else guarantee
     return Plan(
         goal=aim, rows=rows, sweep=tuple(row for _, sweep in found for row in sweep), left_out=left_out, notes=notes,
         users=users, source=source, months=given_away, guarantee=guarantee, seed=base,
@@ -393,7 +388,7 @@ def _contenders(
     region: Region | str | None, mechanisms: Sequence[str | type[Mechanism]], cells: Cells | str | Path | None
 ) -> tuple[list[Contender], tuple[str, ...]]:
     """Return the mechanisms to try, and what to know of those that were asked for."""
-    ours = [one for one in deployable() if region is not None or isinstance(one.mechanism, PlanarLaplace)]
+    ours = [one for one in deployable() if region is not None or _is_noise(one)]
     if cells is not None:
         made = cells if isinstance(cells, Cells) else load_cells(Path(cells))
         if region is None or not made.region.same_edges(as_region(region)):
@@ -408,7 +403,7 @@ def _contenders(
             raise UsageError(f"two mechanisms are called {one.label!r}; give the class another name")
         if one.failure:
             notes.append(f"{one.label} is not recommended: it fails the conformance suite ({one.failure})")
-        if type(one.mechanism).log_density is Mechanism.log_density:
+        if not entry_of_class(type(one.mechanism)).has_density:
             notes.append(f"{one.label} has no density: the attacker goes by its draws, and the best one may do better")
     return list(dict.fromkeys([*ours, *asked])), tuple(notes)
 
@@ -433,13 +428,14 @@ def _able(tried: Sequence[Contender], goal: Goal, users: int) -> tuple[list[Cont
 
 
 def _why_not(made: Contender, goal: Goal, users: int) -> str:
-    if not isinstance(made.mechanism, _HAVE_SETTING.get(goal.kind, Mechanism)):
+    if (goal.kind == "noise" and not _is_noise(made)) or (goal.kind == "hide-among" and made.swept != "hide_among"):
         return "its guarantee for the users of the file is another one"
-    if made.swept == "hide_among":
-        return "" if users * _MOST_AMONG >= made.values[0] else f"{users:,} users are too few to hide anybody among"
-    if made.mechanism.is_to_be_fitted and users < _LEAST_INTERVALS * PEOPLE_PER_CENTRE:
-        return f"{users:,} users are too few to fit intervals on, at {PEOPLE_PER_CENTRE} for each"
-    return ""
+    return "" if made.suits(made.values[0], users) else f"{users:,} users are too few"
+
+
+def _is_noise(made: Contender) -> bool:
+    """Whether its guarantee is by distance alone: learning from users would cost them something at any distance."""
+    return made.swept == "noise_m" and made.between_all_places and not made.fit_loss
 
 
 # The search.
@@ -461,13 +457,12 @@ def _rows_of(
 
     def measured(value: float, runs: Sequence[int], sizes: Sizes) -> Row:
         found = [measure(made, value, dataset, seed=seed, run=run, k=goal.k, sizes=sizes) for run in runs]
-        return Row(made, value, together(found), str(found[0]["loss"]))  # type: ignore[arg-type]
+        return Row(made, value, together(found), str(found[0]["loss"]))
 
-    search, last = replace(effort.search, named=0), effort.final
-    if goal.kind.startswith("named"):
-        # Few users are named: the more are tried, the better is seen how few.
-        fast = isinstance(made.mechanism, PlanarLaplace | HideAmong)
-        search, last = (replace(one, named=_MANY if fast else one.named) for one in (effort.search, last))
+    # Few users are named: the more are tried, the better is seen how few.
+    named = goal.kind.startswith("named")
+    search, last = replace(effort.search, named=_MANY if named else 0), effort.final
+    last = replace(last, named=_MANY) if named else last
     final = partial(measured, runs=range(1, effort.runs + 1), sizes=last)
     if goal.is_setting:
         return [final(goal.value)], []
@@ -524,15 +519,16 @@ def _ranked(rows: Sequence[Row], goal: Goal) -> tuple[Row, ...]:
 
 
 def _months_of(
-    dataset: Dataset, best: Mechanism, months: Sequence[int], users: int, seed: int, progress: Progress
+    dataset: Dataset, best: Row, months: Sequence[int], users: int, seed: int, progress: Progress
 ) -> tuple[MonthsFigure, ...]:
     """Return what users give away who stay at home and report to a service every hour; nothing where none has it."""
     progress(1)
-    if not months or not isinstance(best, PlanarLaplace | HideAmong):
+    made, hides_among = best.contender, best.contender.swept == "hide_among"
+    if not months or not (hides_among or made.name == _OF_A_SERVICE):
         return ()
-    among = best.with_params(**best.learned_params) if isinstance(best, HideAmong) else None
-    noise_m = best.noise_m if isinstance(best, PlanarLaplace) else None
-    protection = Protection(region=dataset.region, noise_m=noise_m, among=among)
+    fitted: Any = made.fitted(best.value, dataset, seed)
+    among = fitted.with_params(**fitted.learned_params) if hides_among else None
+    protection = Protection(region=dataset.region, noise_m=None if hides_among else best.value, among=among)
     rng = np.random.default_rng([seed, len(months)])
     targets = rng.choice(len(dataset.places), size=min(users, len(dataset.places)), replace=False)
     return tuple(measure_months(protection, dataset.places, targets=targets, months=months, rng=rng))

@@ -98,8 +98,8 @@ class MechanismEntry:
         return built if seed is None else built.with_params(seed=seed)
 
 
-# DPRS's and HideAmong's ways to fit are contenders of their own (`evaluation.contenders`). Of the others, the last three
-# are rivals: where little enough is lost, next to nothing is left of a list.
+# The ways of DPRS and HideAmong to learn are contenders of their own (`evaluation.contenders`). Of the others, the
+# last three are rivals: where little enough is lost, next to nothing is left of a list.
 _ENTRIES = (
     MechanismEntry("dprs", "DPRS", DPRS, (), ("blue", "o", "-"), seconds_per_guess=0.006),
     MechanismEntry(
