@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import nearveil as nv
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation import paper_numbers, studies
+from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import synthetic_city
 from nearveil.region import named_region
 from nearveil.report import reproduce as module
@@ -113,6 +115,21 @@ def test_the_paper_is_all_of_its_parts_with_every_claim(tmp_path: Path) -> None:
     assert list(found.runs) == ["toy"]
     assert found.verdicts.claim.tolist() == ["one", "two"]
     assert "A single run" in found.files[0].read_text(encoding="utf-8")
+
+
+def test_the_page_speaks_of_the_populations_that_were_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {"demo city": Dataset("demo city", REGION, CITY, "synthetic")}
+    own = replace(
+        TOY, grid=lambda scope: replace(scope, datasets=("demo city",)).grid(epsilon=(1,)), populations=lambda: made
+    )
+    monkeypatch.setattr(studies, "load", {"toy": own}.__getitem__)
+    page = run(out=tmp_path, runs=2).files[0].read_text(encoding="utf-8")
+    assert "Data: demo city" in page
+    assert "synthetic, 300 locations" in page
+    # Neither your own users nor the paper's were.
+    assert "Data: people" not in page
+    assert "do not publish" not in page
+    assert "Without" not in page
 
 
 def test_there_is_a_bar_for_each_part() -> None:

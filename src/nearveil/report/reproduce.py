@@ -26,7 +26,7 @@ from nearveil.attacks.registry import ATTACKS, attack_class, attack_reference
 from nearveil.errors import OutputError, UsageError
 from nearveil.evaluation import paper_numbers, studies
 from nearveil.evaluation.studies.claims import verdicts
-from nearveil.evaluation.study import Scope, code_digest, measure
+from nearveil.evaluation.study import Part, Scope, code_digest, measure
 from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset, DatasetName, find_check_ins, load_dataset
 from nearveil.io.files import extension_of, read_people
@@ -58,7 +58,7 @@ _LIBRARIES = ("numpy", "scipy", "numba", "pandas", "matplotlib")
 _DIGEST_DIGITS = 12
 # Runs, users attacked in each, and queries.
 FULL = (5, 50, 2_000)
-QUICK = (3, 16, 400)
+QUICK = (3, 20, 400)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,7 +188,7 @@ def reproduce(
                     one.facts(shown[one.name]))
             for one in parts
         ]  # fmt: skip
-        return replace(done, files=_write(Path(out), done, sections, _about(part, scope, populations)))
+        return replace(done, files=_write(Path(out), done, sections, _about(part, parts, scope, populations)))
 
 
 def _names_of(part: str) -> list[str]:
@@ -318,12 +318,16 @@ def _theirs(path: Path, parts: Sequence[str]) -> dict[str, pd.DataFrame]:
 # What the page says of how it was made.
 
 
-def _about(part: str, scope: Scope, populations: Mapping[str, Dataset]) -> dict[str, Any]:
+def _about(part: str, parts: Sequence[Part], scope: Scope, populations: Mapping[str, Dataset]) -> dict[str, Any]:
+    used = {row["dataset"] for one in parts for row in one.grid(scope)}
+    known = dict(populations)
+    if not used <= known.keys():
+        known |= {name: made for one in parts for name, made in one.populations().items()}
     return {
         "title": "The paper, measured again" if part in (PAPER, *studies.PAPER) else "Beyond the paper",
         "scope": scope,
-        "populations": list(populations.values()),
-        "missing": [name.value for name in _ORDER if name.value not in populations],
+        "populations": [dataset for name, dataset in known.items() if name in used],
+        "missing": [name.value for name in _ORDER if name.value not in used] if used & set(DatasetName) else [],
         "command": _command(part, scope, populations),
         "digest_of": lambda dataset: hashlib.sha256(dataset.places.tobytes()).hexdigest()[:_DIGEST_DIGITS],
         "made_with": {

@@ -54,11 +54,11 @@ def house_style(theme: Theme | None = None) -> Iterator[None]:
         yield
 
 
-def disc_handle(label: str, colour: str, *, dashes: str = "-") -> Any:
+def disc_handle(label: str, color: str, *, dashes: str = "-") -> Any:
     """Return what stands for an outlined disc in a legend, to be drawn with `disc_handlers`."""
     from matplotlib.patches import Circle  # noqa: PLC0415
 
-    return Circle((0, 0), fill=False, edgecolor=colour, linewidth=1.6, linestyle=dashes, label=label)
+    return Circle((0, 0), fill=False, edgecolor=color, linewidth=1.6, linestyle=dashes, label=label)
 
 
 def disc_handlers() -> dict[type, Any]:
@@ -128,7 +128,7 @@ PALETTE = LIGHT.palette
 class Look(NamedTuple):
     """How a series is drawn: the name of its color in a theme's palette, its marker and its dashes."""
 
-    colour: str
+    color: str
     marker: str
     dashes: str
 
@@ -136,16 +136,12 @@ class Look(NamedTuple):
 _KNOWN = {
     # Mechanisms: those of the registry, and what the paper calls some of them.
     **{entry.label: Look(*entry.look) for entry in MECHANISMS.values() if entry.look is not None},
-    "DPRS, Laplace": Look("blue", "o", "-"),
     "DPRS, Gaussian": Look("sky", "P", "--"),
-    "DPRS-Gaussian": Look("sky", "P", "--"),
     "2D Laplace": Look("purple", "v", ":"),
-    "Laplace": Look("purple", "v", ":"),
     # Releases of DPRS have a color, and ways to hide among users have one each.
     "DPRS, metric": Look("blue", "P", "--"),
     "DPRS, interval": Look("blue", "o", "-"),
     "DPRS, the paper's": Look("blue", "X", ":"),
-    "among, PrivTree": Look("vermilion", "s", "--"),
     "among, published locations": Look("sky", "D", "-"),
     "among, public data": Look("grey", "^", ":"),
     "GI-LIA": Look("orange", "o", "--"),
@@ -172,7 +168,6 @@ _KNOWN = {
     "RSM": Look("blue", "o", "-"),
     "noise and resample": Look("vermilion", "s", "--"),
     "Nearveil's sampler": Look("green", "^", "-."),
-    "the goal": Look("ink", "", "--"),
     "recommended": Look("vermilion", "*", ""),
 }
 _COLORS = ("blue", "vermilion", "green", "purple", "orange", "sky", "grey", "ink")
@@ -190,7 +185,7 @@ def look_of(label: str) -> Look:
     Examples
     --------
     >>> look_of("RSM")
-    Look(colour='#0072B2', marker='o', dashes='-')
+    Look(color='#0072B2', marker='o', dashes='-')
     """
     name, marker, dashes = _KNOWN.get(label) or next(_free_looks)
     return Look(PALETTE[name], marker, dashes)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from nearveil.evaluation.studies.protected import PROTECTION, reference_published, utility
+from nearveil.evaluation.studies.protected import reference_published, utility
 from nearveil.evaluation.studies.table3 import LITTLE_NOISE, READINGS, zo_lia
-from nearveil.evaluation.study import Part, Scope, differences, generator, means
+from nearveil.evaluation.study import Part, Scope, differences, means
 from nearveil.io.datasets import Dataset
 
 AS_PAPER = "as the paper"
@@ -37,8 +37,7 @@ def measure(
     dataset: Dataset, *, epsilon: float, reading: str, variant: str, instances: int, queries: int, seed: int, run: int
 ) -> dict[str, Any]:
     """Publish everybody with a part of DPRS replaced, ask, and attack."""
-    choices = READINGS[reading] | VARIANTS[variant]
-    served_m, _ = reference_published(dataset, epsilon, generator(seed, run, PROTECTION), **choices)
+    served_m = reference_published(dataset, epsilon, seed, run, **READINGS[reading], **VARIANTS[variant])
     return utility(dataset, served_m, queries, seed, run)[0] | zo_lia(dataset, served_m, instances, seed, run)
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.spatial import cKDTree
 
 from nearveil.attacks.registry import attack_class
 from nearveil.attacks.simulator import SimulatedService
@@ -70,18 +71,17 @@ def published(dataset: Dataset, own: Mechanism) -> tuple[Mechanism, FloatArray]:
     return fitted, dataset.region.to_metres(fitted.perturb(dataset.places))
 
 
-def seed_of(seed: int, run: int, stream: int = PROTECTION) -> int:
-    """Return a seed for what takes a number."""
-    return int(generator(seed, run, stream).integers(2**32))
+def seed_of(seed: int, run: int) -> int:
+    """Return the seed of a run for what takes a number."""
+    return int(generator(seed, run, PROTECTION).integers(2**32))
 
 
-def reference_published(
-    dataset: Dataset, epsilon: float, rng: np.random.Generator, **reading: Any
-) -> tuple[FloatArray, paper.Disguised]:
-    """Publish everybody with the reference, in meters of the region, and return what it returned."""
+def reference_published(dataset: Dataset, epsilon: float, seed: int, run: int, **reading: Any) -> FloatArray:
+    """Return everybody's location in meters as DPRS of the reference publishes it."""
     scaled = paper_region(dataset.region)
+    rng = generator(seed, run, PROTECTION)
     found = paper.dprs(scaled.to_square(dataset.places), epsilon, rng, m=CENTERS, **reading)
-    return scaled.to_metres(scaled.clip(scaled.from_square(found.points))), found
+    return scaled.to_metres(scaled.clip(scaled.from_square(found.points)))
 
 
 def utility(
@@ -167,11 +167,11 @@ def attack_with_reference(
 ) -> dict[str, Any]:
     """Do the same with ``gi_lia`` or ``zo_lia`` of the reference."""
     attack = {"GI-LIA": paper.gi_lia, "ZO-LIA": paper.zo_lia}[name]
-    rng = generator(seed, run, REFERENCE)
+    tree, rng = cKDTree(served_m), generator(seed, run, REFERENCE)
 
     def one(number: int) -> tuple[FloatArray | None, int, float]:
         started = time.perf_counter()
-        found = attack(served_m, int(chosen.users[number]), chosen.starts_m[number], k, rng, **choices)
+        found = attack(tree, int(chosen.users[number]), chosen.starts_m[number], k, rng, **choices)
         return found.point, found.queries, time.perf_counter() - started
 
     return _scores(one, dataset, chosen)

@@ -12,7 +12,6 @@ from nearveil.evaluation import paper, paper_numbers
 from nearveil.evaluation.studies.protected import (
     BASELINES,
     CENTERS,
-    PROTECTION,
     attack_users,
     estimated,
     meet,
@@ -24,7 +23,7 @@ from nearveil.evaluation.studies.protected import (
     targets,
     utility,
 )
-from nearveil.evaluation.study import Part, Scope, differences, generator, means
+from nearveil.evaluation.study import Part, Scope, differences, means
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.fit_pic import build_pic_intervals
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, paper_scales
@@ -73,8 +72,7 @@ def measure(
         if mechanism == "DPRS":
             found["redrawn"] = redrawn_share(dataset, epsilon, seed_of(seed, run))
     else:
-        rng = generator(seed, run, PROTECTION)
-        served_m, _ = reference_published(dataset, epsilon, rng, **READINGS[reading])
+        served_m = reference_published(dataset, epsilon, seed, run, **READINGS[reading])
     found |= utility(dataset, served_m, queries, seed, run, (K,))[0]
     found |= zo_lia(dataset, served_m, instances, seed, run)
     if own is None:
