@@ -82,17 +82,14 @@ class _Service:
     """
 
     def __init__(self, protection: Protection, keys: SecretKeys, fixes_m: FloatArray, first_epoch: int) -> None:
-        self._schedule, self._first_epoch, self._epoch = protection.schedule, first_epoch, 0
-        self._store, self._fixes_m = SqliteStore.in_memory(), fixes_m
-        self._publisher = Publisher(protection, keys, self._store, clock=self._clock)
+        self._epoch, self._store, self._fixes_m = 0, SqliteStore.in_memory(), fixes_m
+        starts_at = protection.schedule.starts_at
+        self._publisher = Publisher(protection, keys, self._store, clock=lambda: starts_at(first_epoch + self._epoch))
         self._grid = self._publisher.protection.grid
         self._cells = cells_at(self._grid, fixes_m.reshape(-1, 2)).reshape(*fixes_m.shape[:2], -1)
         self._key = service_key(keys.noise, self._publisher.protection)
         self._names = [f"user-{number}" for number in range(len(fixes_m))]
         self._publisher.add_people(self._names)
-
-    def _clock(self) -> float:
-        return self._schedule.starts_at(self._first_epoch + self._epoch)
 
     def run(self, *, send_all: bool) -> list[list[Change]]:
         """Send the reports, publish after each epoch, and return what is shown of each user from when on."""

@@ -45,16 +45,16 @@ def year_note(protection: Protection) -> str:
             "it for the defaults, and 'nearveil plan' for your own."
         )
     known, unknown = own["stays at home", "addresses"], own["stays at home", "density"]
-    pairs = own["commutes", "home and work"]["found"]
+    both = own["commutes", "home and work"]
     return (
-        f"What months give away, measured on {known['people']:,} synthetic users who stay at home and as many who "
-        "commute, with phones of which every twentieth fix is 150 m off. An attacker who combines all that is "
-        "published of a user who stays at home finds the home within 100 m, after "
+        f"What months give away, measured on {known['people']:,} synthetic users who stay at home and "
+        f"{both['people']:,} who commute, with phones of which every twentieth fix is 150 m off. An attacker who "
+        "combines all that is published finds the home of a user who stays there within 100 m, after "
         f"{_listed(map(str, known['months']))} months, in {_listed(map(_percent, known['found']))} of cases if every "
         f"address is known, and in {_listed(map(_percent, unknown['found']))} if none is (95 % intervals in brackets). "
-        "If it is known where all users live and work, the attacker finds the home of a user who commutes in "
-        f"{_percent(pairs[0])} of cases after one month and in {_percent(pairs[-1])} after {known['months'][-1]}. "
-        f"Other users and longer were not measured. Measured by '{COMMAND}'."
+        "If it is known where all users live and work, it is that of a user who commutes in "
+        f"{_percent(both['found'][0])} after one month and in {_percent(both['found'][-1])} after "
+        f"{both['months'][-1]}. Other users and longer were not measured. Measured by '{COMMAND}'."
     )
 
 
@@ -85,7 +85,7 @@ def shipped(runs: DataFrame) -> dict[str, Any]:
     curves = []
     for (users, attacker), group in year.found_by_months(runs).groupby(["users", "attacker"], sort=False):
         found = [{end: round(getattr(share, end), 4) for end in ("value", "low", "high")} for share in group.found]
-        people, months = int(runs.cases.iloc[0] * runs.run.nunique()), group.months.tolist()
+        people, months = int(group.people.iloc[0]), group.months.tolist()
         curves.append({"person": users, "attacker": attacker, "people": people, "months": months, "found": found})
     return _document() | {"curves": curves}
 

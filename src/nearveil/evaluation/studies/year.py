@@ -31,8 +31,6 @@ SERVICES: dict[str, dict[str, Any]] = {
     FEW_PLACES: {"new_places": 5},
     AMONG: {},
 }
-"""Services by name, with the settings that are not the defaults."""
-_AMONG = 100
 _CURVES = (
     (DRAWN_AGAIN, AT_HOME, "bad"), (USUAL, AT_HOME, "good"), (USUAL, AT_HOME, "bad"), (AMONG, AT_HOME, "bad"),
     (USUAL, COMMUTES, "bad"), (FEW_PLACES, COMMUTES, "bad"),
@@ -49,9 +47,12 @@ BY = ["dataset", "service", "users", "gps", "attacker"]
 def _grid(scope: Scope) -> list[dict[str, Any]]:
     papers = {name.value for name in DatasetName}
     own = [name for name in scope.datasets if name not in papers] or [CITY]
-    settings = {"cases": scope.instances, "until": _QUICK_UNTIL if scope.quick else MONTHS[-1]}
+    # Users who commute take longer.
+    cases = {AT_HOME: 2 * scope.instances, COMMUTES: scope.instances}
+    until = _QUICK_UNTIL if scope.quick else MONTHS[-1]
     return [
-        {"dataset": name, "service": service, "users": users, "gps": gps, **settings, "seed": scope.seed, "run": run}
+        {"dataset": name, "service": service, "users": users, "gps": gps, "cases": cases[users], "until": until}
+        | {"seed": scope.seed, "run": run}
         for name in own
         for service, users, gps in _CURVES
         for run in range(scope.runs)
@@ -68,7 +69,7 @@ def measure(
     among, others = None, np.delete(dataset.places, rows, axis=0)
     if service == AMONG:
         # The cells are from other users, as from a census.
-        among = HideAmong(_AMONG, cells=cells_from_points(others, dataset.region, CellPlan(hide_among=_AMONG)))
+        among = HideAmong(100, cells=cells_from_points(others, dataset.region, CellPlan(hide_among=100)))
     protection = Protection(region=dataset.region, among=among, **SERVICES[service])
     known = [density(dataset.region.to_metres(others), dataset.region), addresses(homes_m)]
     if users == COMMUTES:
@@ -87,8 +88,9 @@ def measure(
 
 
 def found_by_months(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the share found with its interval, in a row for each curve and number of months."""
-    return shares(runs, [*BY, "months"], ["found"], "cases")
+    """Return the share found with its interval, and of how many users, for each curve and number of months."""
+    found = shares(runs, [*BY, "months", "cases"], ["found"], "cases")
+    return found.assign(people=found.cases * runs.run.nunique())
 
 
 def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -97,8 +99,8 @@ def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     ends = runs[(runs.attacker == "addresses") & runs.months.isin([runs.months.min(), runs.months.max()])]
     averages = means(ends, [*BY[:-1], "months"], ["points", "right", "error_m"])
     names = {
-        "users": "each user", "gps": "GPS", "attacker": "attacker knows", "points": "points a month",
-        "right": "time at the right place", "error_m": "error (m), addresses known",
+        "dataset": "data set", "users": "each user", "gps": "GPS", "attacker": "attacker knows",
+        "points": "points a month", "right": "time at the right place", "error_m": "error (m)",
     }  # fmt: skip
     return {"year": found.reset_index().rename(columns=names), "year-points": averages.rename(columns=names)}
 
@@ -106,10 +108,11 @@ def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def _facts(runs: pd.DataFrame) -> dict[str, Any]:
     """Return what is found after the first and after all months, of four curves."""
     found = found_by_months(runs[runs.dataset == runs.dataset.iloc[0]]).set_index(BY[1:]).sort_index()
-    facts: dict[str, Any] = {"months": int(runs.months.max()), "users": int(runs.cases.iloc[0] * runs.run.nunique())}
+    facts: dict[str, Any] = {"months": int(runs.months.max())}
     for name, curve in _QUOTED.items():
-        first, *_, last = found.loc[curve].sort_values("months").found
-        facts |= {f"{name}_first": first, f"{name}_last": last}
+        own = found.loc[curve].sort_values("months")
+        facts[f"{name}_first"], *_, facts[f"{name}_last"] = own.found
+        facts[f"{name}_users"] = int(own.people.iloc[0])
     return facts
 
 
