@@ -30,14 +30,6 @@ def test_a_user_who_asks_is_not_their_own_neighbor() -> None:
         measure_utility(true_m, published_m, asked, k=4)
 
 
-def test_a_ratio_pooled_over_queries_is_one_of_sums() -> None:
-    """From the east the second is listed in place of the first: 1 over 2; from the west there is nothing to mistake."""
-    true_m, published_m = np.array([[1.0, 0], [-2, 0]]), np.array([[9.0, 0], [-2, 0]])
-    found = measure_utility(true_m, published_m, Queries(np.array([[0.0, 0], [-22, 0]])), k=1)
-    assert found.distance_ratio == pytest.approx((1 / 2 + 20 / 20) / 2)
-    assert found.pooled_distance_ratio == pytest.approx((1 + 20) / (2 + 20))
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("spread_m", [0.0, 30.0, 3000.0])
 def test_every_measure_by_sets_one_query_after_the_other(

@@ -49,18 +49,11 @@ _OF_THE_PUBLISHED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AttackOutcome:
-    """One attack on one user, beside the truth where it is known.
+    """One attack on one user, beside the truth where it is known; found means within ``tau_m``.
 
-    Attributes
-    ----------
-    result : AttackResult
-        What the attack itself returned, in meters, with its trace.
-    tau_m : float
-        How near counts as found.
-    truth, published : Spot or None
-        Where the user is, and where a protected service publishes them, in meters; None where unknown or the same.
-    people_m : ndarray of shape (n, 2), optional
-        Where the service has its users, for pictures, which ``title`` heads.
+    ``result`` is what the attack itself returned, in meters, with its trace. ``truth`` is where the user is, and
+    ``published`` where a protected service publishes them, in meters; None where unknown or the same. ``people_m`` is
+    where the service has its users, for pictures, which ``title`` heads.
     """
 
     # Nothing true is in the repr, which ends up in logs.
@@ -155,14 +148,11 @@ def outcome_of(experiment: AttackExperiment, target: int, result: AttackResult, 
     """Put an attack on a user of an experiment's first run beside the truth."""
     service, protected = experiment.service(0), experiment.mechanism is not None
     return AttackOutcome(
-        result=result,
-        region=service.region,
-        tau_m=tau_m,
+        result=result, region=service.region, tau_m=tau_m, people_m=service.served_m,
         truth=spot_of(experiment.true_m[target]),
         published=spot_of(service.served_m[target]) if protected else None,
-        people_m=service.served_m,
         title=f"{result.attack} on {experiment.dataset.name}" + (", protected" if protected else ""),
-    )
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -203,17 +193,10 @@ class Simulation:
 
 
 def simulate(
-    points: object,
-    *,
-    region: Region | str | None = None,
-    k: int = 10,
-    mechanism: Mechanism | None = None,
-    ids: Sequence[Person] | None = None,
-    publish_accounts: bool = False,
-    policy: AnswerPolicy | str | None = None,
-    seed: int = 1,
-    answers: str = "list",
-) -> Simulation:
+    points: object, *, region: Region | str | None = None, k: int = 10, mechanism: Mechanism | None = None,
+    ids: Sequence[Person] | None = None, publish_accounts: bool = False, policy: AnswerPolicy | str | None = None,
+    seed: int = 1, answers: str = "list",
+) -> Simulation:  # fmt: skip
     """Return a nearby service in memory that lists the ``k`` nearest users, in order and without distances.
 
     With ``answers`` it says something else instead, about one user at a time.
@@ -264,16 +247,10 @@ def simulate(
 
 
 def attack(
-    service: Simulation | Oracle | PersonOracle,
-    *,
-    target: Person | None = None,
-    method: str | Attack = "adaptive",
-    accounts: int = 1,
-    tau_m: float = 100.0,
-    start: tuple[float, float] | None = None,
-    region: Region | str | None = None,
-    truth: tuple[float, float] | None = None,
-) -> AttackOutcome:
+    service: Simulation | Oracle | PersonOracle, *, target: Person | None = None, method: str | Attack = "adaptive",
+    accounts: int = 1, tau_m: float = 100.0, start: tuple[float, float] | None = None,
+    region: Region | str | None = None, truth: tuple[float, float] | None = None,
+) -> AttackOutcome:  # fmt: skip
     """Look for one user through the answers of a service alone.
 
     Parameters
@@ -370,18 +347,11 @@ def in_service_region(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PopulationAttack:
-    """How attacks did on a population.
+    """How attacks did on a population: a row for each k, attack and number of accounts.
 
-    Attributes
-    ----------
-    rows : list of AttackRow
-        A row for each k, attack and number of accounts.
-    best : BestAttacker or None
-        The Bayes attacker, the best guess from one published location; None where nothing protects.
-    joint : BestAttacker or None
-        The same attacker matching everybody's published locations to addresses at once; None unless asked for.
-    known_share : float
-        Share of the users whose addresses both of them know.
+    ``best`` is the Bayes attacker, the best guess from one published location; None where nothing protects. ``joint``
+    is the same attacker matching everybody's published locations to addresses at once; None unless asked for. Both know
+    the addresses of ``known_share`` of the users.
     """
 
     rows: list[AttackRow]
@@ -410,22 +380,11 @@ class PopulationAttack:
 
 
 def attack_population(
-    points: object,
-    *,
-    region: Region | str | None = None,
-    name: str = "people",
-    attacks: Sequence[str] | None = None,
-    ks: Sequence[int] = (10,),
-    accounts: Sequence[int] = (1,),
-    mechanism: Mechanism | None = None,
-    person: int | None = None,
-    protocol: AttackProtocol | None = None,
-    answers: str = "list",
-    joint: bool = False,
-    known_share: float = 0.0,
-    cores: int | None = None,
-    progress: ProgressBar = no_bar,
-) -> PopulationAttack:
+    points: object, *, region: Region | str | None = None, name: str = "people", attacks: Sequence[str] | None = None,
+    ks: Sequence[int] = (10,), accounts: Sequence[int] = (1,), mechanism: Mechanism | None = None,
+    person: int | None = None, protocol: AttackProtocol | None = None, answers: str = "list", joint: bool = False,
+    known_share: float = 0.0, cores: int | None = None, progress: ProgressBar = no_bar,
+) -> PopulationAttack:  # fmt: skip
     """Attack many users of a population, each attack the same ones, as ``nearveil attack`` does.
 
     Parameters

@@ -79,10 +79,9 @@ class Instance:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Service:
-    """A service as it answers in one run.
+    """A service as it answers in one run: from ``places`` in degrees, as ``mechanism`` published them if there is one.
 
-    ``places`` are in degrees where it has its users, as ``mechanism`` published them if there is one. It may publish
-    the attacker's accounts as well, or has them where they are put.
+    It may publish the attacker's accounts as well, or has them where they are put.
     """
 
     region: Region
@@ -342,23 +341,11 @@ def least_questions(bits: float, k: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackProtocol:
-    """How attacks are measured.
+    """How attacks are measured: runs with seeds of their own, targets in each, and how near counts as found.
 
-    Attributes
-    ----------
-    runs, instances : int
-        Number of runs, each with its own seed, and of targets in each.
-    tau_m : float
-        Found means within this distance.
-    seed : int
-        Of the whole experiment.
-    published_colluders : bool
-        Whether the service publishes the attacker's accounts like everybody else's, or has them where they are.
-    policy : AnswerPolicy
-        What the service does to a list before it shows it.
-    tells_exact : bool
-        Whether attackers are told that lists are exact, where they are, and so need no confirmations: the paper's
-        setting.
+    With ``published_colluders`` the service publishes the attacker's accounts like everybody else's, else it has them
+    where they are. ``policy`` is what it does to a list before it shows it. With ``tells_exact`` attackers are told
+    that lists are exact, where they are, and so need no confirmations: the paper's setting.
     """
 
     runs: int = 5

@@ -60,18 +60,10 @@ class FurtherPeople:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CampaignOutcome:
-    """A campaign beside the truth.
+    """A campaign beside the truth: ``result`` is what the attacker has, in meters.
 
-    Attributes
-    ----------
-    result : CampaignResult
-        What the attacker has, in meters.
-    rows : ndarray of int
-        Row of each user on the map, among those that the service had.
-    true_m, served_m : ndarray of shape (people, 2)
-        Where users are, and where the service has them.
-    best : BestAttacker or None
-        The Bayes attacker, the best guess from one published location; None where nothing protects.
+    Of each user on the map ``rows`` has the row in ``true_m`` and ``served_m``: where users are, and where the service
+    has them. ``best`` is the Bayes attacker, the best guess from one published location; None where nothing protects.
     """
 
     name: str
@@ -127,20 +119,11 @@ class CampaignOutcome:
 
 
 def attack_campaign(
-    points: object,
-    *,
-    region: Region | str | None = None,
-    name: str = "people",
-    k: int = 10,
-    mechanism: Mechanism | None = None,
-    tau_m: float = 100.0,
-    policy: AnswerPolicy | str | None = None,
-    most_questions: int | None = None,
-    further: int = FURTHER,
-    seed: int = 1,
-    cores: int | None = None,
+    points: object, *, region: Region | str | None = None, name: str = "people", k: int = 10,
+    mechanism: Mechanism | None = None, tau_m: float = 100.0, policy: AnswerPolicy | str | None = None,
+    most_questions: int | None = None, further: int = FURTHER, seed: int = 1, cores: int | None = None,
     progress: ProgressBar = no_bar,
-) -> CampaignOutcome:
+) -> CampaignOutcome:  # fmt: skip
     """Map a whole crowd by asking ranked lists from many locations, then find further users with the map.
 
     Parameters
