@@ -46,7 +46,7 @@ def publish_journeys(
     """Let users report in each epoch while they move, publish as a service does, and count what was shown when.
 
     A service that ``forgets`` begins with an empty store and other keys in each window, so that all noise is drawn
-    again. None does that; it is to compare with. ``send_all`` sends also the reports that change nothing. ``gps`` is
+    again. Ours does not; it is to compare with. ``send_all`` sends also the reports that change nothing. ``gps`` is
     the share of bad fixes.
     """
     schedule, keys = protection.schedule, SecretKeys(noise=rng.bytes(KEY_BYTES), tokens=rng.bytes(KEY_BYTES))
