@@ -259,7 +259,7 @@ def attack(
             )
         )
     if json:
-        say_json([attack_document(row, one.best, one.joint, one.known_share) for one in found for row in one.rows])
+        say_json([attack_document(row, one.best) for one in found for row in one.rows])
     else:
         _say_table(found, protocol)
     false = sum(row.score.false_certificates for one in found for row in one.rows)

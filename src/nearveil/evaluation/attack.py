@@ -17,8 +17,6 @@ import numpy as np
 
 from nearveil.attacks.answers import Answers
 from nearveil.attacks.base import Attack, AttackResult
-from nearveil.attacks.channels import channel_of
-from nearveil.attacks.matching import check_has_density
 from nearveil.attacks.oracle import Oracle, PersonOracle, Spot, spot_of
 from nearveil.attacks.policies import AnswerPolicy, as_policy
 from nearveil.attacks.registry import attack_class, attacks_for
@@ -31,7 +29,7 @@ from nearveil.evaluation.attack_experiment import (
     Instance,
     set_up_attacks,
 )
-from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, check_known_share, measure_best_attacker
+from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
 from nearveil.html_card import html_card, html_table
 from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset
@@ -349,15 +347,11 @@ def in_service_region(
 class PopulationAttack:
     """How attacks did on a population: a row for each k, attack and number of accounts.
 
-    ``best`` is the Bayes attacker, the best guess from one published location; None where nothing protects. ``joint``
-    is the same attacker matching everybody's published locations to addresses at once; None unless asked for. Both know
-    the addresses of ``known_share`` of the users.
+    ``best`` is the Bayes attacker, the best guess from one published location; None where nothing protects.
     """
 
     rows: list[AttackRow]
     best: BestAttacker | None
-    joint: BestAttacker | None = None
-    known_share: float = 0.0
     experiment: AttackExperiment = field(repr=False)
     attack_setups: list[AttackSetup] = field(repr=False)
     ks: Sequence[int]
@@ -382,8 +376,8 @@ class PopulationAttack:
 def attack_population(
     points: object, *, region: Region | str | None = None, name: str = "people", attacks: Sequence[str] | None = None,
     ks: Sequence[int] = (10,), accounts: Sequence[int] = (1,), mechanism: Mechanism | None = None,
-    person: int | None = None, protocol: AttackProtocol | None = None, answers: str = "list", joint: bool = False,
-    known_share: float = 0.0, cores: int | None = None, progress: ProgressBar = no_bar,
+    person: int | None = None, protocol: AttackProtocol | None = None, answers: str = "list", cores: int | None = None,
+    progress: ProgressBar = no_bar,
 ) -> PopulationAttack:  # fmt: skip
     """Attack many users of a population, each attack the same ones, as ``nearveil attack`` does.
 
@@ -404,12 +398,6 @@ def attack_population(
         Attack the user in this row alone.
     protocol : AttackProtocol, optional
         Runs, targets, tau and seed; by default the paper's.
-    joint : bool
-        Whether the Bayes attacker also matches all published locations to all addresses at once, each user at one.
-        Needs a mechanism with a density.
-    known_share : float
-        Share of the users whose addresses the Bayes attacker knows, so that nobody else lives there; it guesses
-        others. Needs a mechanism.
     cores : int, optional
         Processes to use; all cores by default. Results do not depend on it.
 
@@ -433,27 +421,14 @@ def attack_population(
     # What cannot be done is refused before anything is attacked.
     for k in ks:
         experiment.check_k(k)
-    check_known_share(known_share, len(experiment.true_m))
-    if mechanism is None and (joint or known_share):
-        raise UsageError(
-            f"{'joint=' if joint else 'known_share='} is about published locations, and nobody is protected here; "
-            "give a mechanism"
-        )
     with progress(f"protecting {name}", protocol.runs) as advance:
         experiment.publish_all(advance)
-    published = experiment.service(0).mechanism
-    if joint and published is not None:
-        check_has_density(channel_of(published))
     with progress(f"attacking {name}", len(ks) * len(setups) * protocol.runs * protocol.instances) as advance:
         rows = experiment.run(setups, ks, person=person, cores=used, progress=advance)
-    best = matched = None
-    if published is not None:
+    best = None
+    if mechanism is not None:
         with progress(f"the best attacker on {name}", TARGETS) as advance:
-            best = measure_best_attacker(experiment, advance, known_share=known_share, cores=used)
-    if joint:
-        with progress(f"matching everybody of {name}", TARGETS) as advance:
-            matched = measure_best_attacker(experiment, advance, joint=True, known_share=known_share)
+            best = measure_best_attacker(experiment, advance, cores=used)
     return PopulationAttack(
-        rows=rows, best=best, joint=matched, known_share=known_share, experiment=experiment,
-        attack_setups=setups, ks=ks, person=person,
-    )  # fmt: skip
+        rows=rows, best=best, experiment=experiment, attack_setups=setups, ks=ks, person=person
+    )

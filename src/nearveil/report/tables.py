@@ -189,9 +189,7 @@ def with_paper(rows: Sequence[AttackRow], *, tau_m: float) -> tuple[list[str], l
     return headers, [[*attack_cells(row), *(paper_cells(row) if beside else ())] for row in rows]
 
 
-def attack_document(
-    row: AttackRow, best: BestAttacker | None, joint: BestAttacker | None = None, known_share: float = 0.0
-) -> dict[str, Any]:
+def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]:
     """Return one row for machines."""
     score = row.score
     means = ("dist_m", "cost_s", "queries")
@@ -215,8 +213,6 @@ def attack_document(
         "bayes_dist_m": None if best is None else _rounded(best.dist_m),
         "bayes_acc": None if best is None else _rounded(best.acc),
         "bayes": None if best is None else _best_document(best),
-        "bayes_joint": None if joint is None else _best_document(joint),
-        "known_share": known_share,
     }
 
 
