@@ -39,10 +39,6 @@ from nearveil.region import WHOLE_EARTH, Region, as_region, region_around
 from nearveil.types import FloatArray, ProgressBar, no_bar
 
 FROM_TRUE_PLACES = "Computed from true locations; do not publish."
-_OF_THE_PUBLISHED = (
-    "People are protected: the answers tell where the service has the person, which is the published place. The error "
-    "is to the true one."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -104,10 +100,6 @@ class AttackOutcome:
         """Show the attack query by query, as ``.gif`` or as ``.html``. It shows where people truly are."""
         self._draw(Path(path), (".gif", ".html"), force=force)
 
-    def to_html(self, path: str | Path, *, force: bool = False) -> None:
-        """Write a page with a player that shows the attack query by query."""
-        self._draw(Path(path), (".html",), force=force)
-
     def _draw(self, path: Path, kinds: tuple[str, ...], *, force: bool) -> None:
         kind = path.suffix.lower()
         if kind not in kinds:
@@ -127,19 +119,17 @@ class AttackOutcome:
         """How the attack went, for a notebook: no place is in it."""
         error_m, radius_m = self.error_m, self.radius_m
         sure = "certain" if self.certified else "right in 95 % of cases"
-        found = "yes" if self.found else "no"
-        # The answers tell where the service has the person, which is another place where people are protected.
+        # The answers tell where the service has the user, which is another location where users are protected.
         where = "" if self.published is None else ", of the published place"
-        facts = [
-            (f"Found within {self.tau_m:,.0f} m", "not known" if error_m is None else found),
-            ("Error", "not known" if error_m is None else f"{error_m:,.0f} m"),
-            ("Questions", f"{self.questions:,}"),
-            (f"Certified{where}", "yes" if self.certified else "no"),
-            (f"Radius{where}", "not stated" if radius_m is None else f"{radius_m:,.0f} m, {sure}"),
-            ("Region", str(self.region)),
-        ]
-        notes = [FROM_TRUE_PLACES] if self.published is None else [_OF_THE_PUBLISHED, FROM_TRUE_PLACES]
-        return html_card(self.title or "Attack on one person", facts, notes=notes)
+        facts = {
+            f"Found within {self.tau_m:,.0f} m": "not known" if error_m is None else "yes" if self.found else "no",
+            "Error": "not known" if error_m is None else f"{error_m:,.0f} m",
+            "Questions": f"{self.questions:,}",
+            f"Certified{where}": "yes" if self.certified else "no",
+            f"Radius{where}": "not stated" if radius_m is None else f"{radius_m:,.0f} m, {sure}",
+        }
+        notes = [] if self.published is None else ["The error is to the true place, not to the published one."]
+        return html_card(self.title or "Attack on one person", [*facts.items()], notes=[*notes, FROM_TRUE_PLACES])
 
 
 def outcome_of(experiment: AttackExperiment, target: int, result: AttackResult, *, tau_m: float) -> AttackOutcome:
@@ -166,17 +156,6 @@ class Simulation:
     def published(self) -> FloatArray:
         """Where the service has its users, latitude and longitude: true locations, or those of the mechanism."""
         return self.experiment.service(0).places
-
-    def _repr_html_(self) -> str:
-        """What the service is like, for a notebook: no place is in it."""
-        mechanism = self.experiment.mechanism
-        facts = [
-            ("People", f"{len(self.experiment.true_m):,}"),
-            ("Answers", f"lists of the {self.k} nearest" if self.answers == "list" else self.answers),
-            ("Protection", "none: it answers from true places" if mechanism is None else repr(mechanism)),
-            ("Region", str(self.experiment.dataset.region)),
-        ]
-        return html_card("A simulated nearby service", facts)
 
     def number_of(self, person: Person) -> int:
         """Return the row of a user."""
@@ -429,6 +408,4 @@ def attack_population(
     if mechanism is not None:
         with progress(f"the best attacker on {name}", TARGETS) as advance:
             best = measure_best_attacker(experiment, advance, cores=used)
-    return PopulationAttack(
-        rows=rows, best=best, experiment=experiment, attack_setups=setups, ks=ks, person=person
-    )
+    return PopulationAttack(rows=rows, best=best, experiment=experiment, attack_setups=setups, ks=ks, person=person)
