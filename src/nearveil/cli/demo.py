@@ -109,7 +109,7 @@ def _attack_one_user(city: City, out: Path) -> None:
         if service is city.open:
             say(f"    (the attack starts {away_m:,.0f} m from the user)")
             outcome.plot(out / "attack-before.png", force=True)
-            outcome.animate(out / "attack-before.html", force=True)
+            outcome.plot(out / "attack-before.html", force=True)
         elif service is city.default:
             outcome.plot(out / "attack-after.png", force=True)
 

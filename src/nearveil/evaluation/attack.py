@@ -93,17 +93,11 @@ class AttackOutcome:
         return self.result.radius_m
 
     def plot(self, path: str | Path, *, force: bool = False) -> None:
-        """Draw the attack as PNG. It shows where people truly are."""
-        self._draw(Path(path), (".png",), force=force)
-
-    def animate(self, path: str | Path, *, force: bool = False) -> None:
-        """Show the attack query by query, as ``.gif`` or as ``.html``. It shows where people truly are."""
-        self._draw(Path(path), (".gif", ".html"), force=force)
-
-    def _draw(self, path: Path, kinds: tuple[str, ...], *, force: bool) -> None:
+        """Draw the attack as ``.png``, or query by query as ``.gif`` or ``.html``. It shows where people truly are."""
+        path = Path(path)
         kind = path.suffix.lower()
-        if kind not in kinds:
-            raise UsageError(f"{path.name} does not name such a picture of an attack; end it in {' or '.join(kinds)}")
+        if kind not in (".png", ".gif", ".html"):
+            raise UsageError(f"{path.name} does not name a picture of an attack; end it in .png, .gif or .html")
         if self.truth is None:
             raise UsageError("the picture shows how far off the attack is; give attack() the truth to draw it")
         require_package("matplotlib", "a picture of an attack")
@@ -119,7 +113,6 @@ class AttackOutcome:
         """How the attack went, for a notebook: no place is in it."""
         error_m, radius_m = self.error_m, self.radius_m
         sure = "certain" if self.certified else "right in 95 % of cases"
-        # The answers tell where the service has the user, which is another location where users are protected.
         where = "" if self.published is None else ", of the published place"
         facts = {
             f"Found within {self.tau_m:,.0f} m": "not known" if error_m is None else "yes" if self.found else "no",
@@ -149,34 +142,20 @@ class Simulation:
 
     experiment: AttackExperiment = field(repr=False)
     k: int
-    ids: tuple[Person, ...] | None = field(default=None, repr=False)
-    answers: str = field(default="list", repr=False)
 
     @property
     def published(self) -> FloatArray:
         """Where the service has its users, latitude and longitude: true locations, or those of the mechanism."""
         return self.experiment.service(0).places
 
-    def number_of(self, person: Person) -> int:
-        """Return the row of a user."""
-        count = len(self.experiment.true_m)
-        if self.ids is not None:
-            if person not in self.ids:
-                raise UsageError("there is no such person; name one of the ids that were given")
-            return self.ids.index(person)
-        if isinstance(person, bool) or not isinstance(person, int | np.integer) or not 0 <= person < count:
-            raise UsageError(f"there is no such person; without ids people are called by their row, 0 to {count - 1:,}")
-        return int(person)
-
 
 def simulate(
     points: object, *, region: Region | str | None = None, k: int = 10, mechanism: Mechanism | None = None,
-    ids: Sequence[Person] | None = None, publish_accounts: bool = False, policy: AnswerPolicy | str | None = None,
-    seed: int = 1, answers: str = "list",
+    policy: AnswerPolicy | str | None = None, seed: int = 1, answers: str = "list",
 ) -> Simulation:  # fmt: skip
     """Return a nearby service in memory that lists the ``k`` nearest users, in order and without distances.
 
-    With ``answers`` it says something else instead, about one user at a time.
+    Users are called by their row, from 0. With ``answers`` it says something else instead, about one user at a time.
 
     Parameters
     ----------
@@ -186,10 +165,6 @@ def simulate(
         Public; by default that of the mechanism, or a box around everybody.
     mechanism : Mechanism, optional
         Publishes everybody, and is fitted on them if it learns; without it the service answers from true locations.
-    ids : sequence, optional
-        What users are called, in the order of the points; by default they are called by their row, from 0.
-    publish_accounts : bool
-        Whether the mechanism publishes the attacker's accounts as well, or the service has them where they are put.
     policy : AnswerPolicy or str, optional
         What is done to a list before it is shown, such as ``"snap:100m,drop:0.1"``; see `nearveil.attacks.policies`.
     seed : int
@@ -209,18 +184,11 @@ def simulate(
     Simulation(k=5)
     """
     box, mechanism = in_service_region(region, mechanism, points)
-    names = None if ids is None else tuple(ids)
-    protocol = AttackProtocol(
-        runs=1, instances=1, seed=seed, published_colluders=publish_accounts, policy=as_policy(policy)
-    )
-    said = Answers.parse(answers)
-    if publish_accounts and not said.is_list:
-        raise UsageError("attacks on other answers than lists have no accounts; leave publish_accounts out")
-    experiment = AttackExperiment(Dataset("a simulated service", box, box.check(points)), protocol, mechanism, said)
-    if names is not None and len(names) != len(experiment.true_m):
-        raise UsageError(f"there are {len(names):,} ids for {len(experiment.true_m):,} people; give one for each")
+    protocol = AttackProtocol(runs=1, instances=1, seed=seed, policy=as_policy(policy))
+    data = Dataset("a simulated service", box, box.check(points))
+    experiment = AttackExperiment(data, protocol, mechanism, Answers.parse(answers))
     experiment.check_k(k)
-    return Simulation(experiment=experiment, k=k, ids=names, answers=str(said))
+    return Simulation(experiment=experiment, k=k)
 
 
 def attack(
@@ -293,13 +261,15 @@ def _attack_simulation(
     simulation: Simulation, target: Person, method: str | Attack, accounts: int, tau_m: float,
     start: tuple[float, float] | None,
 ) -> AttackOutcome:  # fmt: skip
-    experiment, k, number = simulation.experiment, simulation.k, simulation.number_of(target)
-    service = experiment.service(0)
+    experiment, k = simulation.experiment, simulation.k
+    service, count = experiment.service(0), len(experiment.true_m)
+    if isinstance(target, bool) or not isinstance(target, int | np.integer) or not 0 <= target < count:
+        raise UsageError(f"there is no such person; people are called by their row, 0 to {count - 1:,}")
     begin = None if start is None else spot_of(service.region.to_metres([start])[0])
-    instance = experiment.instances(0, k, number)[0] if begin is None else Instance(begin, number)
+    instance = experiment.instances(0, k, int(target))[0] if begin is None else Instance(begin, int(target))
     setup = _attack_setup(method, service.region, accounts, tau_m)
     (result,) = service.attack(setup, k, [instance], near=begin)
-    return outcome_of(experiment, number, result, tau_m=tau_m)
+    return outcome_of(experiment, instance.target, result, tau_m=tau_m)
 
 
 def _attack_setup(method: str | Attack, region: Region, accounts: int, tau_m: float) -> AttackSetup:

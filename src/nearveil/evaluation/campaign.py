@@ -32,7 +32,6 @@ from nearveil.types import FloatArray, IntArray, Progress, ProgressBar, no_bar
 FURTHER = 100
 """How many further users join, where there are ten times as many."""
 
-_MOST_TIMES = 2
 _LEAST_MOST = 200
 
 
@@ -113,10 +112,11 @@ class CampaignOutcome:
 def attack_campaign(
     points: object, *, region: Region | str | None = None, name: str = "people", k: int = 10,
     mechanism: Mechanism | None = None, tau_m: float = 100.0, policy: AnswerPolicy | str | None = None,
-    most_questions: int | None = None, further: int = FURTHER, seed: int = 1, cores: int | None = None,
-    progress: ProgressBar = no_bar,
+    further: int = FURTHER, seed: int = 1, cores: int | None = None, progress: ProgressBar = no_bar,
 ) -> CampaignOutcome:  # fmt: skip
     """Map a whole crowd by asking ranked lists from many locations, then find further users with the map.
+
+    The map takes two queries for each user at most.
 
     Parameters
     ----------
@@ -124,8 +124,6 @@ def attack_campaign(
         As in `simulate`.
     tau_m : float
         Located means within this distance.
-    most_questions : int, optional
-        At most so many queries; by default two for each user.
     further : int
         So many of the users, drawn at random and a tenth at most, join only after the campaign.
 
@@ -150,7 +148,7 @@ def attack_campaign(
     with progress(f"protecting {name}", 1) as advance:
         experiment.publish_all(advance)
     served_m = experiment.service(0).served_m
-    most = max(_MOST_TIMES * len(at_first), _LEAST_MOST) if most_questions is None else most_questions
+    most = max(2 * len(at_first), _LEAST_MOST)
     campaign = Campaign(half_extent_m=box.half_extent_m, tau_m=tau_m, most_questions=most, seed=seed)
     service = SimulatedService(box, served_m[at_first], rng=seed, policy=protocol.policy)
     result = campaign.run(service.oracle(k=k, colluders=0, most_queries=most), progress)
@@ -233,10 +231,8 @@ def campaign_notes(outcome: CampaignOutcome) -> str:
     )
     if outcome.further is not None and outcome.further.never_listed:
         said += f"\n{outcome.further.never_listed} further people are listed nowhere, and were not searched for."
-    if outcome.result.outcome is Outcome.CONTRADICTION:
-        said += f"\nThe answers contradict each other: {outcome.result.disorder:.0%} of the orders do not fit the map."
-    if outcome.result.outcome is Outcome.OUT_OF_QUERIES:
-        said += f"\nThe campaign stopped at {outcome.result.questions:,} questions, the most that were allowed."
+    if outcome.result.outcome is not Outcome.FOUND:
+        said += f"\nThe campaign ended early: {outcome.result.outcome}."
     return said
 
 
