@@ -88,9 +88,8 @@ def demo(*, out: Path, seed: int, cores: int | None) -> None:
     _attack_one_user(city, out)
     with progress_bar("attacking many", len(city.services) * len(_ATTACKS) * INSTANCES) as advance:
         city.attack_many(advance)
-    with progress_bar("the best guess", 2 * GUESSED) as advance:
-        for service in city.protected:
-            service.best = measure_best_attacker(service.experiment, advance, targets=GUESSED)
+    for service in city.protected:
+        service.best = measure_best_attacker(service.experiment, progress_bar, targets=GUESSED)
     for service in city.services:
         city.measure_recall(service)
     say(f"\n{_side_by_side(city)}\n\n{_notes(city)}\n\n{_guarantees(city)}")

@@ -29,7 +29,7 @@ from nearveil.evaluation.attack_experiment import (
     Instance,
     set_up_attacks,
 )
-from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
+from nearveil.evaluation.best_attacker import BestAttacker, measure_best_attacker
 from nearveil.html_card import html_card, html_table
 from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset
@@ -374,8 +374,5 @@ def attack_population(
         experiment.publish_all(advance)
     with progress(f"attacking {name}", len(ks) * len(setups) * protocol.runs * protocol.instances) as advance:
         rows = experiment.run(setups, ks, person=person, cores=used, progress=advance)
-    best = None
-    if mechanism is not None:
-        with progress(f"the best attacker on {name}", TARGETS) as advance:
-            best = measure_best_attacker(experiment, advance, cores=used)
+    best = measure_best_attacker(experiment, progress, cores=used)
     return PopulationAttack(rows=rows, best=best, experiment=experiment, attack_setups=setups, ks=ks, person=person)

@@ -200,7 +200,6 @@ def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]
         **{name: _rounded(getattr(score, name)) for name in (*means, "acc", "certified", "acc_served")},
         "queries_p95": round(score.queries_p95, 1),
         "protected": row.protected,
-        "published_colluders": row.published_colluders,
         "false_certificates": score.false_certificates,
         "questions_at_least": _rounded(score.at_least),
         **{name: _rounded(getattr(score, name)) for name in ("radius_m", "radius_held")},
