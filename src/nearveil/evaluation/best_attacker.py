@@ -44,16 +44,6 @@ class BestAttacker(AttackerScore):
 
     tenths: tuple[AttackerScore, ...] = ()
 
-    @property
-    def acc(self) -> float:
-        """The share within tau alone."""
-        return self.found.value
-
-    @property
-    def named_sparsest(self) -> Share | None:
-        """The share of the sparsest tenth that is named."""
-        return self.tenths[-1].named if self.tenths else None
-
 
 def measure_best_attacker(
     experiment: AttackExperiment, progress: ProgressBar = no_bar, *, targets: int = NAMING_TARGETS, cores: int = 1

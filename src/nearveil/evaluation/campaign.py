@@ -252,5 +252,5 @@ def campaign_document(outcome: CampaignOutcome) -> dict[str, Any]:
             },
         },
         "bayes_dist_m": None if best is None else rounded(best.dist_m.value),
-        "bayes_acc": None if best is None else rounded(best.acc),
+        "bayes_acc": None if best is None else rounded(best.found.value),
     }  # fmt: skip

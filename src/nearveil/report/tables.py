@@ -206,7 +206,7 @@ def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]
         "policy": row.policy or None,
         "interval_95": {name: _interval(getattr(score, name)) for name in (*means, "acc", "certified")},
         "bayes_dist_m": None if best is None else _rounded(best.dist_m),
-        "bayes_acc": None if best is None else _rounded(best.acc),
+        "bayes_acc": None if best is None else _rounded(best.found),
         "bayes": None if best is None else _best_document(best),
     }
 
@@ -242,7 +242,7 @@ def best_attacker_text(best: BestAttacker, tau_m: float) -> str:
         f"  wrong by {_meters(best.dist_m)} m on average, within {tau_m:g} m in {_percent(best.found)};\n"
         f"  names {_percent(best.named)} of people (its first guess is the right address)"
     )
-    if best.named_sparsest is None:
+    if not best.tenths:
         return f"{said}."
     names = ["1 (densest)", *map(str, range(2, 10)), "10 (sparsest)"]
     rows = [
@@ -250,7 +250,7 @@ def best_attacker_text(best: BestAttacker, tau_m: float) -> str:
         for name, one in zip(names, best.tenths, strict=True)
     ]
     table = text_table(["tenth of density", "named", f"within {tau_m:g} m", "mean error (m)"], rows)
-    return f"{said},\n  and {_percent(best.named_sparsest)} of the sparsest tenth.\n\n{table}"
+    return f"{said},\n  and {_percent(best.tenths[-1].named)} of the sparsest tenth.\n\n{table}"
 
 
 def _percent(share: Share) -> str:
