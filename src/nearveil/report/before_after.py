@@ -12,7 +12,7 @@ import numpy as np
 
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.region import Region
-from nearveil.report.maps import draw_discs, draw_land
+from nearveil.report.maps import draw_discs, draw_ground
 from nearveil.report.style import (
     DISC_COLOUR,
     LIGHT,
@@ -75,7 +75,6 @@ def draw_before_after(
         for service, above, below in zip(services, *grid, strict=True):
             _draw_city(above, service, region)
             _draw_misses(below, service, tau_m)
-        grid[0, 0].set_ylabel("km north of the region's center")
         grid[1, 0].set_ylabel("m north of the user")
         figure.suptitle(title, fontsize=14, fontweight="bold")
         figure.legend(
@@ -86,7 +85,7 @@ def draw_before_after(
 
 
 def _draw_city(axes: Axes, service: AttackedService, region: Region) -> None:
-    draw_land(axes, region, LIGHT, lambda metres: metres / 1000)
+    draw_ground(axes, region, LIGHT)
     intervals = service.intervals
     if intervals is not None and intervals.region.scaling == "isotropic":
         centres_km = intervals.centres * intervals.region.metres_per_unit / 1000
@@ -94,9 +93,6 @@ def _draw_city(axes: Axes, service: AttackedService, region: Region) -> None:
     shown = region.to_metres(service.places[:_MOST_DOTS]) / 1000
     colour = PUBLISHED_COLOUR if service.protected else TRUE_COLOUR
     axes.plot(shown[:, 0], shown[:, 1], ".", color=colour, markersize=1.2, alpha=0.45, rasterized=True, zorder=3)
-    half_width, half_height = (extent / 1000 for extent in region.half_extent_m)
-    axes.set(xlim=(-half_width, half_width), ylim=(-half_height, half_height), aspect="equal")
-    axes.set_xlabel("km east of the region's center")
     axes.set_title(textwrap.fill(service.title, _TITLE_LETTERS))
 
 
