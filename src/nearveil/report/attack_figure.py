@@ -296,7 +296,8 @@ def _draw_questions(chart: MapAxes, scene: Scene) -> None:
     """Draw locations with the numbers of the queries asked there, and the colluders."""
     asked: dict[Spot, list[int]] = {}
     for number, step in enumerate(scene.steps, start=1):
-        asked.setdefault(step.place, []).append(number)
+        if chart.view.holds(step.place):
+            asked.setdefault(step.place, []).append(number)
     colluders = [spot for step in scene.steps for spot in step.colluders]
     chart.marks(colluders, **MARKS["a colluder"])
     colours, half_m = shades(len(scene.steps)), chart.view.half_m

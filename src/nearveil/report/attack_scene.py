@@ -151,7 +151,7 @@ def legend_name(scene: Scene, name: str) -> str:
     if name == "a colluder":
         return "a colluder (the attacker's account)"
     if name == "a question, numbered":
-        return "a question, numbered; darker: later"
+        return "a question; darker: later"
     return name if scene.published is None else as_published.get(name, name)
 
 
