@@ -109,7 +109,7 @@ def _attack_one_user(city: City, out: Path) -> None:
         if service is city.open:
             say(f"    (the attack starts {away_m:,.0f} m from the user)")
             outcome.plot(out / "attack-before.png", force=True)
-            outcome.to_html(out / "attack-before.html", force=True)
+            outcome.plot(out / "attack-before.html", force=True)
         elif service is city.default:
             outcome.plot(out / "attack-after.png", force=True)
 
@@ -162,8 +162,8 @@ class DemoService:
 
     def record(self, task: Task, results: Sequence[AttackResult]) -> None:
         """Compare the results of one attack with the true locations."""
-        _, setup, k, instances = task
-        self.rows.append(self.experiment.row(k, setup, [self.experiment.beside_truth(task, results)]))
+        _, setup, _, instances = task
+        self.rows.append(self.experiment.row([task], [results]))
         pairs, true_m = zip(results, instances, strict=True), self.experiment.true_m
         guesses = [one.start if found.estimate is None else found.estimate for found, one in pairs]
         self.misses_m[_ATTACKS[setup.attack.name]] = np.array(guesses) - true_m[[one.target for one in instances]]

@@ -126,8 +126,8 @@ def frame_markdown(frame: DataFrame, title: str) -> str:
 
 
 HEADERS = (
-    "attack", "dataset", "k", "colluders", "Dist (m)", "Acc", "Cost (s)", "queries", "p95", "at least", "certified",
-    "radius (m)", "others",
+    "attack", "dataset", "k", "colluders", "Dist (m)", "Acc", "Cost (s)", "queries", "p95", "certified",
+    "radius (m)",
 )  # fmt: skip
 PAPER_TAU_M = 100.0
 PAPER_HEADERS = ("paper: Dist (m)", "Acc", "Cost (s)")
@@ -138,11 +138,9 @@ def table_notes(*, tau_m: float, runs: int, instances: int) -> str:
     over = f" (± half the 95 % interval over {runs} runs of {instances} attacks)" if runs > 1 else ""
     return (
         f"Dist: mean error{over}; Acc: share found within {tau_m:g} m, with a binomial 95 % interval.\n"
-        "queries: questions per attack (p95: 95 % need no more); at least: what no attack can do without on average,\n"
-        "even with everybody else's map, as an answer tells at most log2(k + 1) bits about the target; certified:\n"
-        "share in which the answers leave no other place (where people are protected, for the published one);\n"
-        "radius: mean distance within which the attack says that the service has the target, surely where certified,\n"
-        "else in 95 % of cases; others: share of all other people in its lists who were found as well."
+        "queries: questions per attack (p95: 95 % need no more); certified: share in which the answers leave no other\n"
+        "place (where people are protected, for the published one); radius: mean distance within which the attack\n"
+        "says that the service has the target, surely where certified, else in 95 % of cases."
     )
 
 
@@ -159,10 +157,8 @@ def attack_cells(row: AttackRow) -> list[str]:
         f"{score.cost_s.value:.3f}",
         format_value(score.queries, 1),
         f"{score.queries_p95:.0f}",
-        format_value(score.at_least, 1),
         f"{score.certified.value:.2f}" if row.attack == "adaptive" else NOTHING,
         format_value(score.radius_m, 0),
-        format_value(score.others_located, 2),
     ]
 
 
@@ -189,9 +185,7 @@ def with_paper(rows: Sequence[AttackRow], *, tau_m: float) -> tuple[list[str], l
     return headers, [[*attack_cells(row), *(paper_cells(row) if beside else ())] for row in rows]
 
 
-def attack_document(
-    row: AttackRow, best: BestAttacker | None, joint: BestAttacker | None = None, known_share: float = 0.0
-) -> dict[str, Any]:
+def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]:
     """Return one row for machines."""
     score = row.score
     means = ("dist_m", "cost_s", "queries")
@@ -209,14 +203,12 @@ def attack_document(
         "published_colluders": row.published_colluders,
         "false_certificates": score.false_certificates,
         "questions_at_least": _rounded(score.at_least),
-        **{name: _rounded(getattr(score, name)) for name in ("radius_m", "radius_held", "others_located")},
+        **{name: _rounded(getattr(score, name)) for name in ("radius_m", "radius_held")},
         "policy": row.policy or None,
         "interval_95": {name: _interval(getattr(score, name)) for name in (*means, "acc", "certified")},
         "bayes_dist_m": None if best is None else _rounded(best.dist_m),
         "bayes_acc": None if best is None else _rounded(best.acc),
         "bayes": None if best is None else _best_document(best),
-        "bayes_joint": None if joint is None else _best_document(joint),
-        "known_share": known_share,
     }
 
 
