@@ -154,19 +154,11 @@ def reproduce(
     """
     names = _names_of(part)
     usual = QUICK if quick else FULL
-    own_mechanisms, own_attacks = _mechanisms(mechanisms, names), _attacks(attacks, names)
+    classes = {"mechanisms": _mechanisms(mechanisms, names), "attacks": _attacks(attacks, names)}
     beside = {} if theirs is None else _theirs(Path(theirs), names)
     populations = {one.name: one for one in _populations(datasets, people, region, read, data_dir, warn)}
-    scope = Scope(
-        datasets=tuple(populations),
-        runs=runs or usual[0],
-        instances=instances or usual[1],
-        queries=usual[2],
-        seed=seed,
-        quick=quick,
-        mechanisms=own_mechanisms,
-        attacks=own_attacks,
-    )
+    sizes = {"runs": runs or usual[0], "instances": instances or usual[1], "queries": usual[2]}
+    scope = Scope(datasets=tuple(populations), seed=seed, quick=quick, **sizes, **classes)
     parts = [studies.load(name) for name in names]
     kept = None if out is None else _folder(Path(out)) / _KEPT
     measured, shown = {}, {}
@@ -192,10 +184,9 @@ def reproduce(
 
 
 def _names_of(part: str) -> list[str]:
-    groups = {PAPER: studies.PAPER, BEYOND: studies.BEYOND}
     if part not in PARTS:
         raise UsageError(f"there is no part {part!r}; choose one of {', '.join(PARTS)}")
-    return list(groups.get(part, [part]))
+    return list({PAPER: studies.PAPER, BEYOND: studies.BEYOND}.get(part, [part]))
 
 
 def _with(measured: pd.DataFrame, theirs: pd.DataFrame | None) -> pd.DataFrame:
@@ -256,18 +247,19 @@ def _populations(
     if unknown:
         raise UsageError(f"there is no population {unknown[0]!r}; the paper's are {', '.join(DatasetName)}")
     folder = None if data_dir is None else Path(data_dir)
-    if people is not None and region is None:
-        raise UsageError("name the public region of these users: region='berlin', a box, or a GeoJSON file")
-    own = [] if people is None or region is None else [own_population(people, as_region(region), read or ReadOptions())]
+    own = []
+    if people is not None:
+        if region is None:
+            raise UsageError("name the public region of these users: region='berlin', a box, or a GeoJSON file")
+        own = [own_population(people, as_region(region), read or ReadOptions())]
     if datasets or own:
         return [*(load_dataset(name, folder) for name in _ORDER if name in (datasets or ())), *own]
-    found = []
+    synthetic = (DatasetName.GAUSSIAN, DatasetName.BETA)
+    there = [name for name in _ORDER if name in synthetic or find_check_ins(name, folder) is not None]
     for name in _ORDER:
-        if name in (DatasetName.GAUSSIAN, DatasetName.BETA) or find_check_ins(name, folder) is not None:
-            found.append(load_dataset(name, folder))
-        elif warn:
+        if warn and name not in there:
             warn(f"without {name.value}, of which no file was found: 'nearveil datasets' says how to get it")
-    return found
+    return [load_dataset(name, folder) for name in there]
 
 
 def own_population(people: str | Path | FloatArray, region: Region, read: ReadOptions) -> Dataset:
@@ -284,27 +276,26 @@ def own_population(people: str | Path | FloatArray, region: Region, read: ReadOp
 
 
 def _mechanisms(given: Sequence[str | type[Mechanism]], parts: Sequence[str]) -> tuple[str, ...]:
+    """Return others' mechanisms by name; ours are on the frontier already."""
     if given and "frontier" not in parts:
         raise UsageError(f"a mechanism of your own goes on the frontier, and not into {parts[0]}; leave it out")
     entries = dict.fromkeys(mechanism_entry(one) if isinstance(one, str) else entry_of_class(one) for one in given)
-    # Ours are there already.
-    others = [entry for entry in entries if not entry.is_own]
-    _refuse_twins([entry.label for entry in others], [entry.label for entry in MECHANISMS.values()])
-    return tuple(entry.name for entry in others)
+    others = {entry.name: entry.label for entry in entries if not entry.is_own}
+    return _told_apart(others, {entry.label for entry in MECHANISMS.values()})
 
 
 def _attacks(given: Sequence[str | type[Attack]], parts: Sequence[str]) -> tuple[str, ...]:
+    """Return others' attacks by name; ours are in Table 1 already."""
     if given and "table1" not in parts:
         raise UsageError(f"an attack of your own goes into table1, and not into {parts[0]}; leave it out")
-    found = tuple(one for one in dict.fromkeys(map(attack_reference, given)) if one not in ATTACKS)
-    _refuse_twins([attack_class(one).name for one in found], list(ATTACKS))
-    return found
+    others = {one: attack_class(one).name for one in map(attack_reference, given) if one not in ATTACKS}
+    return _told_apart(others, set(ATTACKS))
 
 
-def _refuse_twins(names: Sequence[str], taken: Sequence[str]) -> None:
-    twin = next((name for number, name in enumerate(names) if name in taken or name in names[:number]), None)
-    if twin is not None:
-        raise UsageError(f"two of them are called {twin!r}; give your class another name")
+def _told_apart(labels: Mapping[str, str], taken: set[str]) -> tuple[str, ...]:
+    if len(taken.union(labels.values())) < len(taken) + len(labels):
+        raise UsageError(f"two are called the same: {', '.join(labels.values())}; give your class another name")
+    return tuple(labels)
 
 
 def _theirs(path: Path, parts: Sequence[str]) -> dict[str, pd.DataFrame]:
@@ -320,13 +311,11 @@ def _theirs(path: Path, parts: Sequence[str]) -> dict[str, pd.DataFrame]:
 
 def _about(part: str, parts: Sequence[Part], scope: Scope, populations: Mapping[str, Dataset]) -> dict[str, Any]:
     used = {row["dataset"] for one in parts for row in one.grid(scope)}
-    known = dict(populations)
-    if not used <= known.keys():
-        known |= {name: made for one in parts for name, made in one.populations().items()}
+    made = {} if used <= populations.keys() else {name: own for one in parts for name, own in one.populations().items()}
     return {
         "title": "The paper, measured again" if part in (PAPER, *studies.PAPER) else "Beyond the paper",
         "scope": scope,
-        "populations": [dataset for name, dataset in known.items() if name in used],
+        "populations": [one for name, one in {**populations, **made}.items() if name in used],
         "missing": [name.value for name in _ORDER if name.value not in used] if used & set(DatasetName) else [],
         "command": _command(part, scope, populations),
         "digest_of": lambda dataset: hashlib.sha256(dataset.places.tobytes()).hexdigest()[:_DIGEST_DIGITS],
@@ -341,13 +330,10 @@ def _about(part: str, parts: Sequence[Part], scope: Scope, populations: Mapping[
 
 def _command(part: str, scope: Scope, populations: Mapping[str, Dataset]) -> str:
     """Return the command that does it again."""
-    runs, instances, _ = QUICK if scope.quick else FULL
-    sources = {name: one.source for name, one in populations.items()}
-    again = [f"nearveil reproduce {part} --seed {scope.seed}", *(["--quick"] if scope.quick else [])]
-    again += [f"--runs {scope.runs}"] if scope.runs != runs else []
-    again += [f"--instances {scope.instances}"] if scope.instances != instances else []
-    if set(sources) != set(DatasetName):
-        again += [f"--dataset {name}" for name, source in sources.items() if source != _OWN_SOURCE]
-    again += ["--input FILE --region REGION"] if _OWN_SOURCE in sources.values() else []
+    paper = [name for name, one in populations.items() if one.source != _OWN_SOURCE]
+    again = ["nearveil reproduce", part, *(["--quick"] if scope.quick else [])]
+    again += [f"--{name} {getattr(scope, name)}" for name in ("seed", "runs", "instances")]
+    again += [] if set(populations) == set(DatasetName) else [f"--dataset {name}" for name in paper]
+    again += ["--input FILE --region REGION"] if len(paper) < len(populations) else []
     again += [f"--mechanism {name}" for name in scope.mechanisms] + [f"--attack {name}" for name in scope.attacks]
     return " ".join(again)
