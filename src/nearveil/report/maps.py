@@ -14,7 +14,7 @@ from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.region import Region
 from nearveil.report.land import land_in
-from nearveil.report.style import LIGHT, Theme, house_style, panels, save_png
+from nearveil.report.style import LIGHT, Theme, house_style, panels, plain_ticks, save_png
 from nearveil.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def draw_discs(axes: Axes, places_km: FloatArray, radii_km: FloatArray, color: s
 _LIKELY = 0.9
 _LEAST_SHARE = 0.01
 _MOST_OUTLINED = 1500
+_COLOR_BAR: dict[str, Any] = {"orientation": "horizontal", "fraction": 0.05, "pad": 0.03, "aspect": 30}
 
 
 def draw_cells(mechanism: HideAmong, path: Path | BinaryIO) -> None:
@@ -103,23 +104,18 @@ def draw_cells(mechanism: HideAmong, path: Path | BinaryIO) -> None:
         _set_limits(whole, cells.region, np.zeros(2), half_width_m / 1000, LIGHT)
         sides = _draw_boxes(whole, cells, np.arange(len(cells)), cells.sides_m)
         whole.set_title(f"{len(cells):,} cells to hide among {mechanism.hide_among:,} users")
-        _draw_color_bar(figure, sides, [whole], "side of a cell (m)")
-        for axes, cell, where in zip(close_ups, _dense_and_sparse(cells), ("a dense", "a sparse"), strict=True):
-            drawn = _draw_published(axes, mechanism, cell)
+        figure.colorbar(sides, ax=whole, label="side of a cell (m)", **_COLOR_BAR)
+        # The densest cell; and of those less dense than the cells of nine tenths of the users, the one in the middle.
+        order = np.argsort(cells.sides**2 / np.maximum(cells.people, 1e-9), kind="stable")
+        sparse = order[np.searchsorted(np.cumsum(cells.people[order]), 0.9 * cells.people.sum()) :]
+        middle = sparse[np.abs(cells.centres[sparse]).max(axis=1).argmin()]
+        for axes, cell, where in zip(close_ups, (order[0], middle), ("a dense", "a sparse"), strict=True):
+            drawn = _draw_published(axes, mechanism, int(cell))
             axes.set_title(f"A user (★) in {where} part")
         label = f"probability of being published there, relative to the likeliest cell (blank: below {_LEAST_SHARE:g})"
-        _draw_color_bar(figure, drawn, close_ups, label)
+        figure.colorbar(drawn, ax=close_ups, label=label, **_COLOR_BAR)
+        plain_ticks(figure)
         save_png(figure, path)
-
-
-def _dense_and_sparse(cells: Cells) -> tuple[int, int]:
-    """Return the densest cell, and one that is less dense than those of nine tenths of the users."""
-    order = np.argsort(cells.sides**2 / np.maximum(cells.people, 1e-9), kind="stable")
-    held = np.cumsum(cells.people[order]) / cells.people.sum()
-    sparse = order[(held > 0.9) & (held < 0.98)]
-    # The one in the middle, where the map shows all around it.
-    middle = sparse[np.argmin(np.abs(cells.centres[sparse]).max(axis=1))] if len(sparse) else order[-1]
-    return int(order[0]), int(middle)
 
 
 def _draw_boxes(axes: Axes, cells: Cells, drawn: IntArray, values: FloatArray) -> Any:
@@ -153,16 +149,6 @@ def _draw_published(axes: Axes, mechanism: HideAmong, cell: int) -> Any:
     half_width_m, half_height_m = cells.region.half_extent_m
     _set_limits(axes, cells.region, center_km, max(across, up * half_width_m / half_height_m), LIGHT)
     return drawn
-
-
-def _draw_color_bar(figure: Figure, drawn: Any, below: list[Axes], label: str) -> None:
-    from matplotlib.ticker import LogLocator  # noqa: PLC0415
-
-    bar = figure.colorbar(drawn, ax=below, orientation="horizontal", fraction=0.05, pad=0.03, aspect=30)
-    bar.set_label(label)
-    bar.ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
-    bar.ax.xaxis.set_major_formatter("{x:,g}")
-    bar.ax.minorticks_off()
 
 
 # Where land is.

@@ -154,11 +154,12 @@ def reproduce(
     """
     names = _names_of(part)
     usual = QUICK if quick else FULL
-    classes = {"mechanisms": _mechanisms(mechanisms, names), "attacks": _attacks(attacks, names)}
     beside = {} if theirs is None else _theirs(Path(theirs), names)
     populations = {one.name: one for one in _populations(datasets, people, region, read, data_dir, warn)}
-    sizes = {"runs": runs or usual[0], "instances": instances or usual[1], "queries": usual[2]}
-    scope = Scope(datasets=tuple(populations), seed=seed, quick=quick, **sizes, **classes)
+    scope = Scope(
+        datasets=tuple(populations), runs=runs or usual[0], instances=instances or usual[1], queries=usual[2],
+        seed=seed, quick=quick, mechanisms=_mechanisms(mechanisms, names), attacks=_attacks(attacks, names),
+    )  # fmt: skip
     parts = [studies.load(name) for name in names]
     kept = None if out is None else _folder(Path(out)) / _KEPT
     measured, shown = {}, {}
