@@ -10,7 +10,6 @@ import hashlib
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module, metadata
@@ -37,9 +36,9 @@ from nearveil.mechanisms.registry import MECHANISMS, entry_of_class, mechanism_e
 from nearveil.region import Region, as_region
 from nearveil.report.maps import population_map
 from nearveil.report.page import Section, write_page
-from nearveil.report.style import LIGHT, house_style, plain_ticks, save_png
+from nearveil.report.style import house_style, plain_ticks, save_png
 from nearveil.report.tables import frame_markdown
-from nearveil.types import FloatArray, no_bar
+from nearveil.types import FloatArray, ProgressBar, no_bar
 
 PAPER, BEYOND = "paper", "beyond"
 PARTS = (PAPER, *studies.PAPER, *studies.BEYOND, BEYOND)
@@ -47,9 +46,6 @@ PARTS = (PAPER, *studies.PAPER, *studies.BEYOND, BEYOND)
 REPORT = "report.html"
 _KEPT = ".measured"
 _FIGURES = {"frontier": "frontier_figures", "services": "services_figure", "year": "year_figure"}
-
-WorkBar = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-"""Shows long work: called with a title and its length, it gives what to call as the work goes on."""
 
 # In the order of the paper's tables.
 _ORDER = (DatasetName.BRIGHTKITE, DatasetName.GOWALLA, DatasetName.GAUSSIAN, DatasetName.BETA)
@@ -103,7 +99,7 @@ def reproduce(
     quick: bool = False,
     seed: int = 1,
     cores: int | None = None,
-    progress: WorkBar | None = None,
+    progress: ProgressBar | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Reproduction:
     """Reproduce the paper, or one of its tables and figures, or an experiment beyond it.
@@ -122,10 +118,8 @@ def reproduce(
         Of ``people``: the public region, and which columns of the file are what.
     data_dir : path, optional
         Folder with the check-ins of brightkite and gowalla.
-    mechanisms : sequence of str or class
-        Others' mechanisms, for the frontier: ``file.py:Class``, or classes.
-    attacks : sequence of str or class
-        Others' attacks, for Table 1.
+    mechanisms, attacks : sequence of str or class
+        Others' mechanisms for the frontier, and others' attacks for Table 1: ``file.py:Class``, or classes.
     theirs : path, optional
         What the authors' code gave, as CSV, to stand beside ours in Table 1 or 3: see `paper_numbers.theirs`.
     out : path, optional
@@ -139,10 +133,8 @@ def reproduce(
         The same seed gives the same numbers, except times.
     cores : int, optional
         Processes to use; all cores by default.
-    progress : callable, optional
-        Gives a progress bar for each part.
-    warn : callable, optional
-        Called with what to know, before anything is measured.
+    progress, warn : callable, optional
+        Gives a progress bar for each part; is called with what to know before anything is measured.
 
     Examples
     --------
@@ -152,7 +144,9 @@ def reproduce(
     >>> found.runs["table2"].places.tolist()
     [900]
     """
-    names = _names_of(part)
+    if part not in PARTS:
+        raise UsageError(f"there is no part {part!r}; choose one of {', '.join(PARTS)}")
+    names = list({PAPER: studies.PAPER, BEYOND: studies.BEYOND}.get(part, [part]))
     usual = QUICK if quick else FULL
     beside = {} if theirs is None else _theirs(Path(theirs), names)
     populations = {one.name: one for one in _populations(datasets, people, region, read, data_dir, warn)}
@@ -166,35 +160,26 @@ def reproduce(
     for one in parts:
         with (progress or no_bar)(one.title, len(one.grid(scope))) as advance:
             found = measure(one, scope, populations, cores=cores or os.cpu_count() or 1, folder=kept, progress=advance)
-        measured[one.name], shown[one.name] = found, _with(found, beside.get(one.name))
-    tables = {one.name: one.tables(shown[one.name]) for one in parts}
-    claims = verdicts(measured)
-    if part != PAPER:
-        claims = claims[~claims["verdict"].str.startswith("not measured")].reset_index(drop=True)
-    every = {name: table for several in tables.values() for name, table in several.items()}
-    done = Reproduction(scope, measured, every, claims)
-    if out is None:
-        return done
-    with house_style(LIGHT):
+        measured[one.name] = shown[one.name] = found
+        if one.name in beside:
+            others = beside[one.name]
+            shown[one.name] = pd.concat([found, others[others["dataset"].isin(found["dataset"])]], ignore_index=True)
+    with house_style():
         sections = [
-            Section(one.name, one.title, tables[one.name], _figures(one.name, shown[one.name], populations),
-                    one.facts(shown[one.name]))
+            Section(
+                one.name, one.title, one.tables(shown[one.name]),
+                {} if out is None else _figures(one.name, shown[one.name], populations), one.facts(shown[one.name]),
+            )
             for one in parts
         ]  # fmt: skip
+        claims = verdicts(measured)
+        if part != PAPER:
+            claims = claims[~claims["verdict"].str.startswith("not measured")].reset_index(drop=True)
+        tables = {name: table for one in sections for name, table in one.tables.items()}
+        done = Reproduction(scope, measured, tables, claims)
+        if out is None:
+            return done
         return replace(done, files=_write(Path(out), done, sections, _about(part, parts, scope, populations)))
-
-
-def _names_of(part: str) -> list[str]:
-    if part not in PARTS:
-        raise UsageError(f"there is no part {part!r}; choose one of {', '.join(PARTS)}")
-    return list({PAPER: studies.PAPER, BEYOND: studies.BEYOND}.get(part, [part]))
-
-
-def _with(measured: pd.DataFrame, theirs: pd.DataFrame | None) -> pd.DataFrame:
-    """Add the rows of others to ours, for the populations that were measured."""
-    if theirs is None:
-        return measured
-    return pd.concat([measured, theirs[theirs["dataset"].isin(measured["dataset"])]], ignore_index=True)
 
 
 def _folder(out: Path) -> Path:
@@ -316,7 +301,7 @@ def _about(part: str, parts: Sequence[Part], scope: Scope, populations: Mapping[
     return {
         "title": "The paper, measured again" if part in (PAPER, *studies.PAPER) else "Beyond the paper",
         "scope": scope,
-        "populations": [one for name, one in {**populations, **made}.items() if name in used],
+        "populations": [one for name, one in {**populations, **made}.items() if name in used and len(one.places)],
         "missing": [name.value for name in _ORDER if name.value not in used] if used & set(DatasetName) else [],
         "command": _command(part, scope, populations),
         "digest_of": lambda dataset: hashlib.sha256(dataset.places.tobytes()).hexdigest()[:_DIGEST_DIGITS],

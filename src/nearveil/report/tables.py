@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 NOTHING = "–"
 """What stands in a cell without a value."""
 _MOST_DECIMALS = 5
+# Runs that agree have an interval of a rounding error.
+_NOUGHT = 1e-12
 
 
 def cells_of(values: Sequence[object]) -> list[str]:
@@ -34,17 +36,16 @@ def cells_of(values: Sequence[object]) -> list[str]:
     >>> cells_of([Share(0.95, 0.899, 0.982), "never", 25_000])
     ['0.95 (0.90–0.98)', 'never', '25,000']
     """
-    own = [_decimals(value) for value in values]
-    measured = [_has_interval(value) for value in values]
-    # Numbers without intervals keep their digits beside those that have one.
-    ruled = [one is not None and has == any(measured) for one, has in zip(own, measured, strict=True)]
-    known = [one for one, is_ruled in zip(own, ruled, strict=True) if one is not None and is_ruled]
-    if known:
-        alike = round(median(known)) if any(measured) else max(known)
+    decimals = [_decimals(value) for value in values]
+    for measured in (True, False):
+        same = [row for row, value in enumerate(values) if _has_interval(value) == measured]
+        known = [one for row in same if (one := decimals[row]) is not None]
         # Each its own if one digit of an interval would not be left, or if sizes differ much.
-        if max(known) <= alike + 1 and max(known) - min(known) <= 2:
-            own = [alike if is_ruled else one for one, is_ruled in zip(own, ruled, strict=True)]
-    return [format_value(value, one) for value, one in zip(values, own, strict=True)]
+        alike = (round(median(known)) if measured else max(known)) if known else 0
+        if known and max(known) <= alike + 1 and max(known) - min(known) <= 2:
+            for row in same:
+                decimals[row] = alike if decimals[row] is not None else None
+    return [format_value(value, one) for value, one in zip(values, decimals, strict=True)]
 
 
 def _has_interval(value: object) -> bool:
@@ -70,12 +71,12 @@ def format_value(value: object, decimals: int | None = None) -> str:
 def _number(value: float, decimals: int | None) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    return f"{value:,.{decimals or 0}f}"
+    return f"{value:z,.{decimals or 0}f}"
 
 
 def _decimals(value: object) -> int | None:
     """Return how many decimals a value needs: two digits of its interval (or of a small share), or three of its own."""
-    if isinstance(value, Mean) and value.half_width:
+    if isinstance(value, Mean) and value.half_width and value.half_width > _NOUGHT:
         return _until_digit(value.half_width, 2)
     if isinstance(value, Share):
         return max(2, _until_digit(value.high - value.low, 1), _until_digit(value.high, 2))
