@@ -31,7 +31,7 @@ RESULT = CampaignResult(
     radii_m=np.array([20.0, 20.0, 200.0]), asked_m=np.zeros((5, 2)), questions=5, seconds=1.0, disorder=0.0,
     stretch=1.2,
 )  # fmt: skip
-FURTHER = FurtherPeople(people=10, questions=Mean(3.4, 0.5), found=Share(0.9, 0.55, 0.99), at_least=1.7)
+FURTHER = FurtherPeople(people=10, questions=Mean(3.4, 0.5), found=Share(0.9, 0.55, 0.99))
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_everybody_counts_and_not_only_those_who_were_seen(outcome: CampaignOutc
     assert outcome.coverage == pytest.approx(2 / 3)
     row = campaign_cells(outcome)
     assert (row["seen"], row["located within 100 m"], row["per located person"]) == ("75.0%", "50.0%", "2.50")
-    assert (row["for a further person"], row["found"], row["at least"]) == ("3.4", "90.0%", "1.7")
+    assert (row["for a further person"], row["found"]) == ("3.4", "90.0%")
     assert "truly within 100 m" not in row
 
 
@@ -59,7 +59,7 @@ def test_where_users_are_protected_the_published_locations_are_located(outcome: 
     document = campaign_document(moved)
     assert (document["located"], document["truly_located"], document["protected"]) == (2, 0, True)
     assert document["median_error_m"] == 30.0
-    assert document["further_people"]["questions_at_least"] == 1.7
+    assert document["further_people"]["questions"] == 3.4
 
 
 def test_nothing_found_is_said_as_nothing(outcome: CampaignOutcome) -> None:

@@ -152,7 +152,12 @@ def match_everybody(
     array([[0.94, 0.06, 0.  ]])
     """
     channel = channel_of(mechanism)
-    check_has_density(channel)
+    if not channel.prepares_fast:
+        # For all pairs of a person and an address sampling takes days.
+        raise UsageError(
+            "to match everybody at once, the attacker needs the density of the mechanism, and this one has none; "
+            "take a mechanism with a density, such as planar-laplace"
+        )
     homes, places = (channel.region.check(points) for points in (addresses, published))
     if len(places) > len(homes):
         raise UsageError(
@@ -169,15 +174,6 @@ def match_everybody(
             progress(len(part))
     listed = _Listed.together(parts)
     return Matching(book, places, *_balance(listed, book.capacity, len(homes) - len(places)))
-
-
-def check_has_density(channel: Channel) -> None:
-    """Refuse a mechanism that can only be sampled: for all pairs of a person and an address that takes days."""
-    if not channel.prepares_fast:
-        raise UsageError(
-            "to match everybody at once, the attacker needs the density of the mechanism, and this one has none; "
-            "leave joint=True out, or take a mechanism with a density, such as planar-laplace"
-        )
 
 
 # The likeliest addresses of each person.

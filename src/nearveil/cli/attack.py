@@ -259,7 +259,7 @@ def attack(
             )
         )
     if json:
-        say_json([attack_document(row, one.best, one.joint, one.known_share) for one in found for row in one.rows])
+        say_json([attack_document(row, one.best) for one in found for row in one.rows])
     else:
         _say_table(found, protocol)
     false = sum(row.score.false_certificates for one in found for row in one.rows)
@@ -329,9 +329,7 @@ def _draw(found: PopulationAttack | AttackOutcome, trace: Path | None, animate: 
         return
     with waiting("drawing the attack"):
         outcome = found.example() if isinstance(found, PopulationAttack) else found
-        if trace is not None:
-            outcome.plot(trace, force=force)
-        if animate is not None:
-            outcome.animate(animate, force=force)
+        for path in paths:
+            outcome.plot(path, force=force)
     # Not on standard output, which may be JSON.
     warn(f"true locations can be seen in {' and '.join(map(str, paths))}; do not publish")

@@ -17,8 +17,6 @@ import numpy as np
 
 from nearveil.attacks.answers import Answers
 from nearveil.attacks.base import Attack, AttackResult
-from nearveil.attacks.channels import channel_of
-from nearveil.attacks.matching import check_has_density
 from nearveil.attacks.oracle import Oracle, PersonOracle, Spot, spot_of
 from nearveil.attacks.policies import AnswerPolicy, as_policy
 from nearveil.attacks.registry import attack_class, attacks_for
@@ -31,7 +29,7 @@ from nearveil.evaluation.attack_experiment import (
     Instance,
     set_up_attacks,
 )
-from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, check_known_share, measure_best_attacker
+from nearveil.evaluation.best_attacker import BestAttacker, measure_best_attacker
 from nearveil.html_card import html_card, html_table
 from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset
@@ -41,10 +39,6 @@ from nearveil.region import WHOLE_EARTH, Region, as_region, region_around
 from nearveil.types import FloatArray, ProgressBar, no_bar
 
 FROM_TRUE_PLACES = "Computed from true locations; do not publish."
-_OF_THE_PUBLISHED = (
-    "People are protected: the answers tell where the service has the person, which is the published place. The error "
-    "is to the true one."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,21 +93,11 @@ class AttackOutcome:
         return self.result.radius_m
 
     def plot(self, path: str | Path, *, force: bool = False) -> None:
-        """Draw the attack as PNG. It shows where people truly are."""
-        self._draw(Path(path), (".png",), force=force)
-
-    def animate(self, path: str | Path, *, force: bool = False) -> None:
-        """Show the attack query by query, as ``.gif`` or as ``.html``. It shows where people truly are."""
-        self._draw(Path(path), (".gif", ".html"), force=force)
-
-    def to_html(self, path: str | Path, *, force: bool = False) -> None:
-        """Write a page with a player that shows the attack query by query."""
-        self._draw(Path(path), (".html",), force=force)
-
-    def _draw(self, path: Path, kinds: tuple[str, ...], *, force: bool) -> None:
+        """Draw the attack as ``.png``, or query by query as ``.gif`` or ``.html``. It shows where people truly are."""
+        path = Path(path)
         kind = path.suffix.lower()
-        if kind not in kinds:
-            raise UsageError(f"{path.name} does not name such a picture of an attack; end it in {' or '.join(kinds)}")
+        if kind not in (".png", ".gif", ".html"):
+            raise UsageError(f"{path.name} does not name a picture of an attack; end it in .png, .gif or .html")
         if self.truth is None:
             raise UsageError("the picture shows how far off the attack is; give attack() the truth to draw it")
         require_package("matplotlib", "a picture of an attack")
@@ -129,19 +113,16 @@ class AttackOutcome:
         """How the attack went, for a notebook: no place is in it."""
         error_m, radius_m = self.error_m, self.radius_m
         sure = "certain" if self.certified else "right in 95 % of cases"
-        found = "yes" if self.found else "no"
-        # The answers tell where the service has the person, which is another place where people are protected.
         where = "" if self.published is None else ", of the published place"
-        facts = [
-            (f"Found within {self.tau_m:,.0f} m", "not known" if error_m is None else found),
-            ("Error", "not known" if error_m is None else f"{error_m:,.0f} m"),
-            ("Questions", f"{self.questions:,}"),
-            (f"Certified{where}", "yes" if self.certified else "no"),
-            (f"Radius{where}", "not stated" if radius_m is None else f"{radius_m:,.0f} m, {sure}"),
-            ("Region", str(self.region)),
-        ]
-        notes = [FROM_TRUE_PLACES] if self.published is None else [_OF_THE_PUBLISHED, FROM_TRUE_PLACES]
-        return html_card(self.title or "Attack on one person", facts, notes=notes)
+        facts = {
+            f"Found within {self.tau_m:,.0f} m": "not known" if error_m is None else "yes" if self.found else "no",
+            "Error": "not known" if error_m is None else f"{error_m:,.0f} m",
+            "Questions": f"{self.questions:,}",
+            f"Certified{where}": "yes" if self.certified else "no",
+            f"Radius{where}": "not stated" if radius_m is None else f"{radius_m:,.0f} m, {sure}",
+        }
+        notes = [] if self.published is None else ["The error is to the true place, not to the published one."]
+        return html_card(self.title or "Attack on one person", [*facts.items()], notes=[*notes, FROM_TRUE_PLACES])
 
 
 def outcome_of(experiment: AttackExperiment, target: int, result: AttackResult, *, tau_m: float) -> AttackOutcome:
@@ -161,45 +142,20 @@ class Simulation:
 
     experiment: AttackExperiment = field(repr=False)
     k: int
-    ids: tuple[Person, ...] | None = field(default=None, repr=False)
-    answers: str = field(default="list", repr=False)
 
     @property
     def published(self) -> FloatArray:
         """Where the service has its users, latitude and longitude: true locations, or those of the mechanism."""
         return self.experiment.service(0).places
 
-    def _repr_html_(self) -> str:
-        """What the service is like, for a notebook: no place is in it."""
-        mechanism = self.experiment.mechanism
-        facts = [
-            ("People", f"{len(self.experiment.true_m):,}"),
-            ("Answers", f"lists of the {self.k} nearest" if self.answers == "list" else self.answers),
-            ("Protection", "none: it answers from true places" if mechanism is None else repr(mechanism)),
-            ("Region", str(self.experiment.dataset.region)),
-        ]
-        return html_card("A simulated nearby service", facts)
-
-    def number_of(self, person: Person) -> int:
-        """Return the row of a user."""
-        count = len(self.experiment.true_m)
-        if self.ids is not None:
-            if person not in self.ids:
-                raise UsageError("there is no such person; name one of the ids that were given")
-            return self.ids.index(person)
-        if isinstance(person, bool) or not isinstance(person, int | np.integer) or not 0 <= person < count:
-            raise UsageError(f"there is no such person; without ids people are called by their row, 0 to {count - 1:,}")
-        return int(person)
-
 
 def simulate(
     points: object, *, region: Region | str | None = None, k: int = 10, mechanism: Mechanism | None = None,
-    ids: Sequence[Person] | None = None, publish_accounts: bool = False, policy: AnswerPolicy | str | None = None,
-    seed: int = 1, answers: str = "list",
+    policy: AnswerPolicy | str | None = None, seed: int = 1, answers: str = "list",
 ) -> Simulation:  # fmt: skip
     """Return a nearby service in memory that lists the ``k`` nearest users, in order and without distances.
 
-    With ``answers`` it says something else instead, about one user at a time.
+    Users are called by their row, from 0. With ``answers`` it says something else instead, about one user at a time.
 
     Parameters
     ----------
@@ -209,10 +165,6 @@ def simulate(
         Public; by default that of the mechanism, or a box around everybody.
     mechanism : Mechanism, optional
         Publishes everybody, and is fitted on them if it learns; without it the service answers from true locations.
-    ids : sequence, optional
-        What users are called, in the order of the points; by default they are called by their row, from 0.
-    publish_accounts : bool
-        Whether the mechanism publishes the attacker's accounts as well, or the service has them where they are put.
     policy : AnswerPolicy or str, optional
         What is done to a list before it is shown, such as ``"snap:100m,drop:0.1"``; see `nearveil.attacks.policies`.
     seed : int
@@ -232,18 +184,11 @@ def simulate(
     Simulation(k=5)
     """
     box, mechanism = in_service_region(region, mechanism, points)
-    names = None if ids is None else tuple(ids)
-    protocol = AttackProtocol(
-        runs=1, instances=1, seed=seed, published_colluders=publish_accounts, policy=as_policy(policy)
-    )
-    said = Answers.parse(answers)
-    if publish_accounts and not said.is_list:
-        raise UsageError("attacks on other answers than lists have no accounts; leave publish_accounts out")
-    experiment = AttackExperiment(Dataset("a simulated service", box, box.check(points)), protocol, mechanism, said)
-    if names is not None and len(names) != len(experiment.true_m):
-        raise UsageError(f"there are {len(names):,} ids for {len(experiment.true_m):,} people; give one for each")
+    protocol = AttackProtocol(runs=1, instances=1, seed=seed, policy=as_policy(policy))
+    data = Dataset("a simulated service", box, box.check(points))
+    experiment = AttackExperiment(data, protocol, mechanism, Answers.parse(answers))
     experiment.check_k(k)
-    return Simulation(experiment=experiment, k=k, ids=names, answers=str(said))
+    return Simulation(experiment=experiment, k=k)
 
 
 def attack(
@@ -291,8 +236,6 @@ def attack(
     if isinstance(service, Simulation):
         if region is not None or truth is not None:
             raise UsageError("a simulated service knows its region and where people are; leave region and truth out")
-        if target is None:
-            raise UsageError("say whom to find: target=...")
         return _attack_simulation(service, target, method, accounts, tau_m, start)
     if region is None:
         raise UsageError("say where the service is: region='berlin', a box, or a GeoJSON file")
@@ -302,10 +245,7 @@ def attack(
     if not isinstance(service, Oracle):
         result = setup.attack.locate(service, begin)
     elif begin is None or target is None:
-        raise UsageError(
-            "say whom to find and where the attack begins: target=..., start=(latitude, longitude), where the "
-            "target is listed"
-        )
+        raise UsageError("say whom to find, and where the attack begins: target=..., start=(latitude, longitude)")
     else:
         result = setup.attack.infer(service, target, begin)
     known = None if truth is None else spot_of(box.to_metres([truth])[0])
@@ -313,16 +253,18 @@ def attack(
 
 
 def _attack_simulation(
-    simulation: Simulation, target: Person, method: str | Attack, accounts: int, tau_m: float,
+    simulation: Simulation, target: Person | None, method: str | Attack, accounts: int, tau_m: float,
     start: tuple[float, float] | None,
 ) -> AttackOutcome:  # fmt: skip
-    experiment, k, number = simulation.experiment, simulation.k, simulation.number_of(target)
-    service = experiment.service(0)
+    experiment, k = simulation.experiment, simulation.k
+    service, count = experiment.service(0), len(experiment.true_m)
+    if isinstance(target, bool) or not isinstance(target, int | np.integer) or not 0 <= target < count:
+        raise UsageError(f"there is no such person; people are called by their row, 0 to {count - 1:,}")
     begin = None if start is None else spot_of(service.region.to_metres([start])[0])
-    instance = experiment.instances(0, k, number)[0] if begin is None else Instance(begin, number)
+    instance = experiment.instances(0, k, int(target))[0] if begin is None else Instance(begin, int(target))
     setup = _attack_setup(method, service.region, accounts, tau_m)
     (result,) = service.attack(setup, k, [instance], near=begin)
-    return outcome_of(experiment, number, result, tau_m=tau_m)
+    return outcome_of(experiment, instance.target, result, tau_m=tau_m)
 
 
 def _attack_setup(method: str | Attack, region: Region, accounts: int, tau_m: float) -> AttackSetup:
@@ -349,15 +291,11 @@ def in_service_region(
 class PopulationAttack:
     """How attacks did on a population: a row for each k, attack and number of accounts.
 
-    ``best`` is the Bayes attacker, the best guess from one published location; None where nothing protects. ``joint``
-    is the same attacker matching everybody's published locations to addresses at once; None unless asked for. Both know
-    the addresses of ``known_share`` of the users.
+    ``best`` is the Bayes attacker, the best guess from one published location; None where nothing protects.
     """
 
     rows: list[AttackRow]
     best: BestAttacker | None
-    joint: BestAttacker | None = None
-    known_share: float = 0.0
     experiment: AttackExperiment = field(repr=False)
     attack_setups: list[AttackSetup] = field(repr=False)
     ks: Sequence[int]
@@ -382,8 +320,8 @@ class PopulationAttack:
 def attack_population(
     points: object, *, region: Region | str | None = None, name: str = "people", attacks: Sequence[str] | None = None,
     ks: Sequence[int] = (10,), accounts: Sequence[int] = (1,), mechanism: Mechanism | None = None,
-    person: int | None = None, protocol: AttackProtocol | None = None, answers: str = "list", joint: bool = False,
-    known_share: float = 0.0, cores: int | None = None, progress: ProgressBar = no_bar,
+    person: int | None = None, protocol: AttackProtocol | None = None, answers: str = "list", cores: int | None = None,
+    progress: ProgressBar = no_bar,
 ) -> PopulationAttack:  # fmt: skip
     """Attack many users of a population, each attack the same ones, as ``nearveil attack`` does.
 
@@ -404,12 +342,6 @@ def attack_population(
         Attack the user in this row alone.
     protocol : AttackProtocol, optional
         Runs, targets, tau and seed; by default the paper's.
-    joint : bool
-        Whether the Bayes attacker also matches all published locations to all addresses at once, each user at one.
-        Needs a mechanism with a density.
-    known_share : float
-        Share of the users whose addresses the Bayes attacker knows, so that nobody else lives there; it guesses
-        others. Needs a mechanism.
     cores : int, optional
         Processes to use; all cores by default. Results do not depend on it.
 
@@ -433,27 +365,9 @@ def attack_population(
     # What cannot be done is refused before anything is attacked.
     for k in ks:
         experiment.check_k(k)
-    check_known_share(known_share, len(experiment.true_m))
-    if mechanism is None and (joint or known_share):
-        raise UsageError(
-            f"{'joint=' if joint else 'known_share='} is about published locations, and nobody is protected here; "
-            "give a mechanism"
-        )
     with progress(f"protecting {name}", protocol.runs) as advance:
         experiment.publish_all(advance)
-    published = experiment.service(0).mechanism
-    if joint and published is not None:
-        check_has_density(channel_of(published))
     with progress(f"attacking {name}", len(ks) * len(setups) * protocol.runs * protocol.instances) as advance:
         rows = experiment.run(setups, ks, person=person, cores=used, progress=advance)
-    best = matched = None
-    if published is not None:
-        with progress(f"the best attacker on {name}", TARGETS) as advance:
-            best = measure_best_attacker(experiment, advance, known_share=known_share, cores=used)
-    if joint:
-        with progress(f"matching everybody of {name}", TARGETS) as advance:
-            matched = measure_best_attacker(experiment, advance, joint=True, known_share=known_share)
-    return PopulationAttack(
-        rows=rows, best=best, joint=matched, known_share=known_share, experiment=experiment,
-        attack_setups=setups, ks=ks, person=person,
-    )  # fmt: skip
+    best = measure_best_attacker(experiment, progress, cores=used)
+    return PopulationAttack(rows=rows, best=best, experiment=experiment, attack_setups=setups, ks=ks, person=person)

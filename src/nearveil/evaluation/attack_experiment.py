@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -81,16 +81,14 @@ class Instance:
 class Service:
     """A service as it answers in one run: from ``places`` in degrees, as ``mechanism`` published them if there is one.
 
-    It may publish the attacker's accounts as well, or has them where they are put.
+    It has the attacker's accounts where they are put.
     """
 
     region: Region
     places: FloatArray
     mechanism: Mechanism | None = None
-    publishes_accounts: bool = False
     answers: Answers = LISTS
     policy: AnswerPolicy = field(default_factory=AnswerPolicy)
-    tells_exact: bool = False
     seed: int = 1
 
     @cached_property
@@ -100,11 +98,7 @@ class Service:
 
     def open(self) -> SimulatedService:
         """Start the service."""
-        own = self.mechanism if self.publishes_accounts else None
-        return SimulatedService(
-            self.region, self.served_m, colluder_mechanism=own, rng=self.seed, policy=self.policy,
-            tells_exact=self.tells_exact,
-        )  # fmt: skip
+        return SimulatedService(self.region, self.served_m, rng=self.seed, policy=self.policy)
 
     def attack(
         self, setup: AttackSetup, k: int, instances: Sequence[Instance], *, first: int = 0, near: Spot | None = None
@@ -186,7 +180,7 @@ def run_attacks(tasks: Sequence[Task], *, cores: int = 1, progress: Progress | N
     parts: list[tuple[int, int, Task]] = []
     for number, (service, setup, k, instances) in enumerate(tasks):
         # Other processes get no mechanism that they do not need, which may be large.
-        sent = service if service.publishes_accounts else replace(service, mechanism=None)
+        sent = replace(service, mechanism=None)
         starts = range(0, len(instances), _INSTANCES_AT_ONCE)
         parts += [(number, at, (sent, setup, k, instances[at : at + _INSTANCES_AT_ONCE])) for at in starts]
     found: list[list[AttackResult]] = [[] for _ in tasks]
@@ -218,42 +212,44 @@ def _warm_up(setup: AttackSetup, region: Region, answers: Answers) -> None:
 class Attempt(NamedTuple):
     """One attack beside the truth.
 
-    Errors are from the estimate, or else the start, to where the target is and to where the service has it; the start's
-    distance is to the latter. Of other users in its lists: how many there are, how many the attack claims to have
-    located, and how many are within tau of there. The radius is not a number where the attack states none.
+    Errors are from the estimate, or else the start, to where the target is and to where the service has it. The radius
+    and the least number of queries are not numbers where the attack states none, and where answers are no lists.
     """
 
     error_m: float
     served_error_m: float
-    start_distance_m: float
     queries: int
     seconds: float
     certified: bool
-    others_listed: int
-    others_claimed: int
-    others_located: int
     radius_m: float
+    least_queries: float
 
 
 def compare(
-    result: AttackResult, instance: Instance, service: Service, *, true_m: FloatArray, tau_m: float
-) -> Attempt:  # fmt: skip
-    """Put one result beside the truth."""
-
-    def gap(spot: Spot, places_m: FloatArray, person: object) -> float:
-        return math.dist(spot, places_m[person]) if isinstance(person, int) else math.inf
-
+    result: AttackResult, instance: Instance, service: Service, *, k: int, true_m: FloatArray, tau_m: float
+) -> Attempt:
+    """Put one result beside the truth; ``k`` is 0 for answers other than lists."""
     x, y = instance.start if result.estimate is None else result.estimate
     width, height = service.region.half_extent_m
     # The region is public: nobody takes a target to be outside.
     guess = min(max(x, -width), width), min(max(y, -height), height)
-    others_m = [gap(spot, true_m, one) for one, spot in result.others.items() if one in result.listed]
+    served = service.served_m[instance.target]
+    start_m = math.dist(instance.start, served)
     return Attempt(
-        gap(guess, true_m, instance.target), gap(guess, service.served_m, instance.target),
-        gap(instance.start, service.served_m, instance.target), result.queries, result.seconds, result.certified,
-        len(result.listed), len(result.others), sum(each_m <= tau_m for each_m in others_m),
-        math.nan if result.radius_m is None else result.radius_m,
+        math.dist(guess, true_m[instance.target]), math.dist(guess, served), result.queries, result.seconds,
+        result.certified, math.nan if result.radius_m is None else result.radius_m,
+        least_queries(start_m, k, tau_m=tau_m, farthest_m=service.region.radius_m) if k else math.nan,
     )  # fmt: skip
+
+
+def least_queries(start_m: float, k: int, *, tau_m: float, farthest_m: float) -> float:
+    """Return how many queries no attack can do without on average to find a target at a distance from the start.
+
+    It takes log2((2 (R/tau)² + 1/2) ln(Rmax / (tau/2))) bits, where every order of magnitude of the distance is as
+    likely. Even with everybody else's map, a list of k only tells the target's place in it, or that it is not listed.
+    """
+    spread = max(math.log(farthest_m / (tau_m / 2)), 1.0)
+    return max(math.log2((2 * (start_m / tau_m) ** 2 + 0.5) * spread), 0.0) / math.log2(k + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +257,8 @@ class AttackScore:
     """All attempts of one attack in one setting: mean error, share within tau, seconds and queries of an attack.
 
     A certificate is false if the service has the target farther off than tau; ``acc_served`` is the share within tau of
-    there. ``at_least`` queries are needed on average, even with everybody else's map; see `least_questions`. Of all
-    other users in the lists ``others_located`` were located within tau, None if none were looked for. ``radius_m`` is
-    the mean of the radii that the attack states, and ``radius_held`` the share of them that hold the target.
+    there. ``at_least`` is the mean of `least_queries`, None if answers are no lists. ``radius_m`` is the mean of the
+    radii that the attack states, and ``radius_held`` the share of them that hold the target.
     """
 
     runs: int
@@ -275,19 +270,17 @@ class AttackScore:
     queries_p95: float
     certified: Share
     false_certificates: int
-    at_least: float | None
-    others_located: float | None
-    acc_served: Share | None = None
+    acc_served: Share
+    at_least: float | None = None
     radius_m: float | None = None
     radius_held: float | None = None
 
 
-def score_attempts(runs: Sequence[Sequence[Attempt]], *, tau_m: float, k: int, farthest_m: float) -> AttackScore:
+def score_attempts(runs: Sequence[Sequence[Attempt]], *, tau_m: float) -> AttackScore:
     """Return the score of an attack from its attempts, run by run."""
     columns = np.moveaxis(np.array(runs, dtype=np.float64), 2, 0)
-    error_m, served_m, start_m, queries, seconds, certified, listed, claimed, located, radius_m = columns
+    error_m, served_m, queries, seconds, certified, radius_m, least = columns
     stated = ~np.isnan(radius_m)
-    bits = [bits_to_find(distance_m, tau_m, farthest_m) for distance_m in start_m.flat]
 
     def over_runs(values: FloatArray) -> Mean:
         return mean_over_runs(values.mean(axis=1).tolist())
@@ -305,35 +298,11 @@ def score_attempts(runs: Sequence[Sequence[Attempt]], *, tau_m: float, k: int, f
         queries_p95=float(np.percentile(queries, 95)),
         certified=share(certified > 0),
         false_certificates=int(((certified > 0) & (served_m > tau_m)).sum()),
-        at_least=least_questions(float(np.mean(bits)), k) if k else None,
-        others_located=float(located.sum() / listed.sum()) if claimed.any() else None,
         acc_served=share(served_m <= tau_m),
+        at_least=None if np.isnan(least).any() else float(least.mean()),
         radius_m=float(radius_m[stated].mean()) if stated.any() else None,
         radius_held=float((served_m <= radius_m)[stated].mean()) if stated.any() else None,
     )
-
-
-def bits_to_find(distance_m: float, tau_m: float, farthest_m: float) -> float:
-    """Return how many bits lead to a circle of tau about a target at a distance from the start.
-
-    log2((2 (R/tau)² + 1/2) ln(Rmax / (tau/2))), where every order of magnitude of the distance is as likely.
-    """
-    spread = max(math.log(farthest_m / (tau_m / 2)), 1.0)
-    return max(math.log2((2 * (distance_m / tau_m) ** 2 + 0.5) * spread), 0.0)
-
-
-def least_questions(bits: float, k: int) -> float:
-    """Return how many queries are needed at least on average to learn so many bits about one user.
-
-    Hand the attacker everybody else's map, and all of its own accounts: then an answer can only tell the target's place
-    among the k of the list, or that it is not listed, which is at most log2(k + 1) bits.
-
-    Examples
-    --------
-    >>> least_questions(7.0, 127)
-    1.0
-    """
-    return bits / math.log2(k + 1)
 
 
 # The experiment.
@@ -343,18 +312,14 @@ def least_questions(bits: float, k: int) -> float:
 class AttackProtocol:
     """How attacks are measured: runs with seeds of their own, targets in each, and how near counts as found.
 
-    With ``published_colluders`` the service publishes the attacker's accounts like everybody else's, else it has them
-    where they are. ``policy`` is what it does to a list before it shows it. With ``tells_exact`` attackers are told
-    that lists are exact, where they are, and so need no confirmations: the paper's setting.
+    ``policy`` is what the service does to a list before it shows it.
     """
 
     runs: int = 5
     instances: int = 50
     tau_m: float = 100.0
     seed: int = 1
-    published_colluders: bool = False
     policy: AnswerPolicy = field(default_factory=AnswerPolicy)
-    tells_exact: bool = False
 
     def __post_init__(self) -> None:
         if self.runs < 1 or self.instances < 1:
@@ -376,7 +341,6 @@ class AttackRow:
     k: int
     colluders: int
     protected: bool
-    published_colluders: bool
     score: AttackScore
     answers: str = "list"
     policy: str = ""
@@ -415,17 +379,15 @@ class AttackExperiment:
                 places = own.perturb(places)
             self._services[run] = Service(
                 region=self.dataset.region, places=places, mechanism=own, seed=seed, answers=self.answers,
-                publishes_accounts=protocol.published_colluders, policy=protocol.policy,
-                tells_exact=protocol.tells_exact,
+                policy=protocol.policy,
             )  # fmt: skip
         return self._services[run]
 
-    def publish_all(self, progress: Progress) -> Self:
+    def publish_all(self, progress: Progress) -> None:
         """Publish all runs now, to show how long it takes."""
         for run in range(self.protocol.runs):
             self.service(run)
             progress(1)
-        return self
 
     def instances(self, run: int, k: int, person: int | None = None) -> tuple[Instance, ...]:
         """Return whom to attack in one run, the same for every attack: those of the paper's protocol, or one person.
@@ -456,26 +418,21 @@ class AttackExperiment:
             fewest = min(map(len, drawn))
             tasks += [(self.service(run), one, k, drawn[run][:fewest]) for one in attack_setups for run in runs]
         results = run_attacks(tasks, cores=cores, progress=progress)
-        attempts = [self.beside_truth(*work) for work in zip(tasks, results, strict=True)]
-        cells = range(0, len(tasks), len(runs))
-        return [self.row(tasks[at][2], tasks[at][1], attempts[at : at + len(runs)]) for at in cells]
+        rows = [slice(at, at + len(runs)) for at in range(0, len(tasks), len(runs))]
+        return [self.row(tasks[part], results[part]) for part in rows]
 
-    def beside_truth(self, task: Task, results: Sequence[AttackResult]) -> list[Attempt]:
-        """Compare the results of one task with the truth."""
-        (service, _, _, instances), tau_m = task, self.protocol.tau_m
-        return [compare(*one, service, true_m=self.true_m, tau_m=tau_m) for one in zip(results, instances, strict=True)]
-
-    def row(self, k: int, attack_setup: AttackSetup, attempts: Sequence[Sequence[Attempt]]) -> AttackRow:
-        """Return the row of one attack from its attempts, run by run."""
-        protocol, farthest_m = self.protocol, self.dataset.region.radius_m
+    def row(self, tasks: Sequence[Task], results: Sequence[Sequence[AttackResult]]) -> AttackRow:
+        """Return the row of one attack in one setting from its tasks, one for each run, and their results."""
+        (_, setup, k, _), tau_m = tasks[0], self.protocol.tau_m
+        attempts = [
+            [
+                compare(result, instance, service, k=k, true_m=self.true_m, tau_m=tau_m)
+                for result, instance in zip(found, instances, strict=True)
+            ]
+            for (service, _, _, instances), found in zip(tasks, results, strict=True)
+        ]
         return AttackRow(
-            attack=attack_setup.attack.name,
-            dataset=self.dataset.name,
-            k=k,
-            colluders=attack_setup.colluders,
+            attack=setup.attack.name, dataset=self.dataset.name, k=k, colluders=setup.colluders,
             protected=self.mechanism is not None,
-            published_colluders=protocol.published_colluders,
-            score=score_attempts(attempts, tau_m=protocol.tau_m, k=k, farthest_m=farthest_m),
-            answers=str(self.answers),
-            policy=str(protocol.policy),
-        )
+            score=score_attempts(attempts, tau_m=tau_m), answers=str(self.answers), policy=str(self.protocol.policy),
+        )  # fmt: skip

@@ -19,27 +19,16 @@ from nearveil.attacks.from_map import FromMap
 from nearveil.attacks.policies import AnswerPolicy, as_policy
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack import FROM_TRUE_PLACES, in_service_region
-from nearveil.evaluation.attack_experiment import (
-    AttackExperiment,
-    AttackProtocol,
-    bits_to_find,
-    instances_of_person,
-    least_questions,
-)
-from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
+from nearveil.evaluation.attack import in_service_region
+from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, instances_of_person
+from nearveil.evaluation.best_attacker import BestAttacker, measure_best_attacker
 from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
-from nearveil.html_card import html_card
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, Progress, ProgressBar, no_bar
 
-FURTHER = 100
-"""How many further users join, where there are ten times as many."""
-
-_MOST_TIMES = 2
-_LEAST_MOST = 200
+_LEAST_QUERIES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +36,12 @@ class FurtherPeople:
     """Users who joined after the campaign, searched for with everybody on its map as landmarks.
 
     Queries count from the one in which the user was first seen; ``found`` is the share within tau of where the service
-    has them, and ``at_least`` is what no attack can do without on average, see `least_questions`. Those who were
-    ``never_listed``, as others are at the very same location, cannot be searched for and are not in ``people``.
+    has them. Those who were ``never_listed``, as others are at the very same location, are not in ``people``.
     """
 
     people: int
     questions: Mean
     found: Share
-    at_least: float
     never_listed: int = 0
 
 
@@ -113,18 +100,15 @@ class CampaignOutcome:
         """Share of users seen whom their radius holds; None if nobody was seen."""
         return float(np.mean(self.errors_m <= self.result.radii_m)) if len(self.rows) else None
 
-    def _repr_html_(self) -> str:
-        """How the campaign went, for a notebook: no place is in it."""
-        return html_card("Campaign", list(campaign_cells(self).items()), notes=[FROM_TRUE_PLACES])
-
 
 def attack_campaign(
     points: object, *, region: Region | str | None = None, name: str = "people", k: int = 10,
     mechanism: Mechanism | None = None, tau_m: float = 100.0, policy: AnswerPolicy | str | None = None,
-    most_questions: int | None = None, further: int = FURTHER, seed: int = 1, cores: int | None = None,
-    progress: ProgressBar = no_bar,
+    further: int = 100, seed: int = 1, cores: int | None = None, progress: ProgressBar = no_bar,
 ) -> CampaignOutcome:  # fmt: skip
     """Map a whole crowd by asking ranked lists from many locations, then find further users with the map.
+
+    The map takes two queries for each user at most.
 
     Parameters
     ----------
@@ -132,8 +116,6 @@ def attack_campaign(
         As in `simulate`.
     tau_m : float
         Located means within this distance.
-    most_questions : int, optional
-        At most so many queries; by default two for each user.
     further : int
         So many of the users, drawn at random and a tenth at most, join only after the campaign.
 
@@ -158,16 +140,13 @@ def attack_campaign(
     with progress(f"protecting {name}", 1) as advance:
         experiment.publish_all(advance)
     served_m = experiment.service(0).served_m
-    most = max(_MOST_TIMES * len(at_first), _LEAST_MOST) if most_questions is None else most_questions
+    most = max(2 * len(at_first), _LEAST_QUERIES)
     campaign = Campaign(half_extent_m=box.half_extent_m, tau_m=tau_m, most_questions=most, seed=seed)
     service = SimulatedService(box, served_m[at_first], rng=seed, policy=protocol.policy)
     result = campaign.run(service.oracle(k=k, colluders=0, most_queries=most), progress)
     with progress("finding further people", len(later)) as advance:
         joined = _find_further(experiment, result, at_first, later, k, advance)
-    best = None
-    if mechanism is not None:
-        with progress(f"the best attacker on {name}", TARGETS) as advance:
-            best = measure_best_attacker(experiment, advance, cores=cores or os.cpu_count() or 1)
+    best = measure_best_attacker(experiment, progress, cores=cores or os.cpu_count() or 1)
     return CampaignOutcome(
         name=name, region=box, k=k, tau_m=tau_m, result=result, rows=np.array(result.people, dtype=np.int64),
         true_m=experiment.true_m[at_first], served_m=served_m[at_first], further=joined, best=best,
@@ -185,7 +164,7 @@ def _find_further(
     known = replace(result, people=tuple(int(at_first[row]) for row in result.people if isinstance(row, int)))
     attack = FromMap.of(known, region.half_extent_m, tau_m=tau_m)
     service, rng = joined.open(), np.random.default_rng(experiment.protocol.seed)
-    questions, found, bits = list[float](), 0, list[float]()
+    questions, found = list[float](), 0
     for target in later.tolist():
         progress(1)
         try:
@@ -193,18 +172,15 @@ def _find_further(
         except UsageError:
             # Listed nowhere near: others are at the very same location.
             continue
-        one, served = attack.infer(service.oracle(k=k, colluders=0), target, instance.start), joined.served_m[target]
+        one = attack.infer(service.oracle(k=k, colluders=0), target, instance.start)
         questions.append(float(one.queries))
-        found += one.estimate is not None and math.dist(one.estimate, served) <= tau_m
-        bits.append(bits_to_find(math.dist(instance.start, served), tau_m, region.radius_m))
+        found += one.estimate is not None and math.dist(one.estimate, joined.served_m[target]) <= tau_m
     if not questions:
         return None
+    count = len(questions)
+    share = share_over_runs([found], count)
     return FurtherPeople(
-        people=len(questions),
-        questions=mean_over_runs(questions),
-        found=share_over_runs([found], len(questions)),
-        at_least=least_questions(float(np.mean(bits)), k),
-        never_listed=len(later) - len(questions),
+        people=count, questions=mean_over_runs(questions), found=share, never_listed=len(later) - count
     )
 
 
@@ -213,24 +189,24 @@ def _find_further(
 
 def campaign_cells(outcome: CampaignOutcome) -> dict[str, str]:
     """One row of the table, by its headers."""
-    people, further = outcome.people, outcome.further
-    per_person = outcome.questions_per_located
+    people, further, anybody = outcome.people, outcome.further, len(outcome.rows) > 0
+    per_person, coverage = outcome.questions_per_located, outcome.coverage
     row = {
+        "dataset": outcome.name,
         "people": f"{people:,}",
         "k": str(outcome.k),
-        "seen": _percent(len(outcome.rows) / people),
-        f"located within {outcome.tau_m:g} m": _percent(outcome.located / people),
+        "seen": f"{len(outcome.rows) / people:.1%}",
+        f"located within {outcome.tau_m:g} m": f"{outcome.located / people:.1%}",
         "questions": f"{outcome.result.questions:,}",
         "per located person": "–" if per_person is None else f"{per_person:.2f}",
-        "median error (m)": f"{np.median(outcome.errors_m):.1f}" if len(outcome.rows) else "–",
-        "in their radius": "–" if outcome.coverage is None else _percent(outcome.coverage),
+        "median error (m)": f"{np.median(outcome.errors_m):.1f}" if anybody else "–",
+        "in their radius": "–" if coverage is None else f"{coverage:.1%}",
         "for a further person": "–" if further is None else f"{further.questions.value:.1f}",
-        "found": "–" if further is None else _percent(further.found.value),
-        "at least": "–" if further is None else f"{further.at_least:.1f}",
+        "found": "–" if further is None else f"{further.found.value:.1%}",
     }
     if outcome.is_protected:
-        row[f"truly within {outcome.tau_m:g} m"] = _percent(outcome.truly_located / people)
-    return {"dataset": outcome.name, **row}
+        row[f"truly within {outcome.tau_m:g} m"] = f"{outcome.truly_located / people:.1%}"
+    return row
 
 
 def campaign_notes(outcome: CampaignOutcome) -> str:
@@ -240,29 +216,24 @@ def campaign_notes(outcome: CampaignOutcome) -> str:
         f"The attacker has no account, asks from places of its choice, and sees ids only. located, median error: to\n"
         f"{place}; in their radius: share of those seen whom the radius holds that the attacker gives them\n"
         f"(it aims at {SHARE:.0%}); for a further person: questions to find one who joins later, with the map; found:\n"
-        f"share of these within {outcome.tau_m:g} m; at least: questions that no attack can do without on average,\n"
-        f"as an answer tells at most log2(k + 1) bits about one person."
+        f"share of these within {outcome.tau_m:g} m."
     )
     if outcome.further is not None and outcome.further.never_listed:
         said += f"\n{outcome.further.never_listed} further people are listed nowhere, and were not searched for."
-    if outcome.result.outcome is Outcome.CONTRADICTION:
-        said += (
-            f"\nThe answers contradict each other: {outcome.result.disorder:.0%} of their orders do not fit the map."
-        )
-    if outcome.result.outcome is Outcome.OUT_OF_QUERIES:
-        said += f"\nThe campaign stopped at {outcome.result.questions:,} questions, the most that were allowed."
+    if outcome.result.outcome is not Outcome.FOUND:
+        said += f"\nThe campaign ended early: {outcome.result.outcome}."
     return said
 
 
 def campaign_document(outcome: CampaignOutcome) -> dict[str, Any]:
     """Return the same for machines."""
-    result, further, best, anybody = outcome.result, outcome.further, outcome.best, len(outcome.rows) > 0
+    result, further, best = outcome.result, outcome.further, outcome.best
 
     def rounded(value: float | None) -> float | None:
         return None if value is None else round(float(value), 4)
 
     def median(values: FloatArray) -> float | None:
-        return rounded(np.median(values)) if anybody else None
+        return rounded(np.median(values)) if len(values) else None
 
     return {
         "attack": "campaign", "dataset": outcome.name, "k": outcome.k, "tau_m": outcome.tau_m,
@@ -274,17 +245,12 @@ def campaign_document(outcome: CampaignOutcome) -> dict[str, Any]:
         "disorder": rounded(result.disorder), "seconds": rounded(result.seconds),
         "further_people": None if further is None else {
             "people": further.people, "never_listed": further.never_listed,
-            "questions": rounded(further.questions.value), "questions_at_least": rounded(further.at_least),
-            "found": rounded(further.found.value),
+            "questions": rounded(further.questions.value), "found": rounded(further.found.value),
             "interval_95": {
                 "questions": rounded(further.questions.half_width),
                 "found": [rounded(further.found.low), rounded(further.found.high)],
             },
         },
         "bayes_dist_m": None if best is None else rounded(best.dist_m.value),
-        "bayes_acc": None if best is None else rounded(best.acc),
+        "bayes_acc": None if best is None else rounded(best.found.value),
     }  # fmt: skip
-
-
-def _percent(share: float) -> str:
-    return f"{share:.1%}"

@@ -71,8 +71,9 @@ class Contender:
         given = {} if self.swept is None else {self.swept: int(value) if self.swept == "hide_among" else value}
         region = dataset.region.with_scaling("isotropic")
         mechanism = self.mechanism.with_params(region=region, seed=seed, **given)
-        if self.cells is not None and isinstance(mechanism, HideAmong):
-            return mechanism.with_params(cells=_free_cells(self.cells, mechanism.cell_plan, dataset))
+        if self.cells is not None:
+            plan = CellPlan(hide_among=int(value))
+            return mechanism.with_params(cells=_free_cells(self.cells, plan, dataset))
         return mechanism.fitted_on(dataset.places)
 
     def suits(self, value: float, users: int) -> bool:

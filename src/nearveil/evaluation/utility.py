@@ -31,24 +31,16 @@ class Queries:
     places_m: FloatArray
     askers: IntArray | None = None
 
-    @property
-    def protocol(self) -> QueryProtocol:
-        """By which they were drawn."""
-        return "uniform" if self.askers is None else "users"
-
 
 @dataclass(frozen=True, slots=True)
 class Utility:
-    """Means over queries under one protocol.
+    """Means over queries.
 
     ``recall`` is the share of the true k nearest who are in the published list; ``distance_ratio`` the sum of their
     distances over that of the listed users' true distances, the mean of all queries' own, or pooled: with both sums
     over all queries first. ``distance_mse_m2``: how much farther or nearer than they are the true k nearest seem to be.
     """
 
-    protocol: QueryProtocol
-    k: int
-    queries: int
     recall: float
     distance_ratio: float
     pooled_distance_ratio: float
@@ -94,7 +86,7 @@ def measure_utilities(
         recall = float((both[:, 1:] == both[:, :-1]).sum(axis=1).mean()) / k
         ratio, pooled = float(_ratio(needed_m, listed_m).mean()), float(_ratio(needed_m.sum(), listed_m.sum()))
         squared = float(np.mean((published_distance[:, :k] - true_distance[:, :k]) ** 2))
-        found.append(Utility(queries.protocol, k, len(queries.places_m), recall, ratio, pooled, squared))
+        found.append(Utility(recall, ratio, pooled, squared))
     return found
 
 

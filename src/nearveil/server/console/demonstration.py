@@ -18,13 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from nearveil.attacks.oracle import CountedOracle, Oracle, OutOfQueriesError, Spot, spot_of
 from nearveil.attacks.simulator import SimulatedService
-from nearveil.evaluation.attack_experiment import (
-    AttackSetup,
-    Instance,
-    draw_instances,
-    instances_of_person,
-    set_up_attacks,
-)
+from nearveil.evaluation.attack_experiment import Instance, draw_instances, instances_of_person, set_up_attacks
 from nearveil.geodesy import exact_projection
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.cells import Cells
@@ -103,11 +97,10 @@ def attack_somebody(options: DemonstrationOptions, region: Region, *, most_secon
     service = SimulatedService(region, served_m, rng=options.seed)
     if options.protected:
         instance = instances_of_person(service, served_m, instance.target, k=options.k, count=1, rng=rng)[0]
-    attack_setup = _attack_setup(options.attack, region)
-    oracle = service.oracle(k=options.k, colluders=attack_setup.colluders, most_queries=MOST_QUESTIONS)
-    result = attack_setup.attack.infer(
-        _until(oracle, time.thread_time() + most_seconds), instance.target, instance.start
-    )
+    sure_m = _SURE_WITHIN_M if options.attack == "adaptive" else FOUND_WITHIN_M
+    (setup,) = set_up_attacks((options.attack,), region, colluders=(_ACCOUNTS,), tau_m=sure_m)
+    oracle = service.oracle(k=options.k, colluders=setup.colluders, most_queries=MOST_QUESTIONS)
+    result = setup.attack.infer(_until(oracle, time.thread_time() + most_seconds), instance.target, instance.start)
     return Scene(
         result,
         region,
@@ -144,11 +137,6 @@ def cells_of_city(hide_among: int, region: Region) -> Cells:
 def _somebody(service: SimulatedService, true_m: FloatArray, k: int, rng: np.random.Generator) -> Instance:
     drawn = draw_instances(service, true_m, k=k, count=_CHOICE, rng=rng)
     return min(drawn, key=lambda one: abs(math.dist(one.start, true_m[one.target]) - _A_WALK_M))
-
-
-def _attack_setup(attack: str, region: Region) -> AttackSetup:
-    tau_m = _SURE_WITHIN_M if attack == "adaptive" else FOUND_WITHIN_M
-    return set_up_attacks((attack,), region, colluders=(_ACCOUNTS,), tau_m=tau_m)[0]
 
 
 def _until(oracle: Oracle, deadline_s: float) -> CountedOracle:
