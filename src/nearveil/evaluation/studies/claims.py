@@ -118,6 +118,10 @@ def _signed(gain: Mean) -> str:
     return f"{gain.value:+.3f}" + ("" if gain.half_width is None else f" ± {gain.half_width:.3f}")
 
 
+def _share(found: Any) -> str:
+    return f"{found.value:.3f} ({found.low:.3f}–{found.high:.3f})"
+
+
 def _span(gains: Iterable[Mean]) -> str:
     low, *_, high = [f"{value:+.3f}" for value in sorted(gain.value for gain in gains)] * 2
     return low if low == high else f"{low} to {high}"
@@ -259,7 +263,7 @@ _GROWS_WITH_EPSILON, _GROWS_WITH_CENTERS = (
 )
 _RECALL, _RATIO = (partial(_is_level, column=column) for column in ("recall", "ratio_pooled"))
 _OF_GI, _OF_ZO = (partial(_of_attacks, attack=attack) for attack in ("GI-LIA", "ZO-LIA"))
-_RARELY, _USUALLY = _is(_acc, high=0.03), _is(_acc, 0.95)
+_RARELY, _USUALLY = _is(_acc, high=0.03, show=_share), _is(_acc, 0.95, show=_share)
 _ASKED = _asked(lambda runs: {"": runs})
 _DRAWN, _BOTH = "drawn, no number", ("recall", "ratio_pooled")
 _SAYS = {one.theorem: one.says for one in EXAMPLES} | {AUDITED: "DPRS is (ε, δ)-differentially private"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -62,40 +63,31 @@ def seed_of(seed: int, run: int) -> int:
     return int(generator(seed, run, PROTECTION).integers(2**32))
 
 
-def paper_mechanism(
-    name: str, epsilon: float, region: Region, seed: int, *, centers: int = CENTERS, gamma: float = 0.5
-) -> Mechanism:
-    """Return one of the paper's mechanisms, calibrated by its own definition to the whole region.
-
-    For planar Laplace, epsilon is the loss between opposite corners.
-    """
-    scaled = paper_region(region)
-    if name == "SRR":
-        return SRR(epsilon=epsilon, region=scaled, seed=seed)
-    if name == "Square":
-        return Square(epsilon=epsilon, region=scaled, seed=seed)
-    if name == "2D Laplace":
-        return PlanarLaplace(noise_m=4 * scaled.radius_m / epsilon, region=scaled, seed=seed)
-    noise: Noise = "gaussian" if name == GAUSSIAN else "laplace"
-    return DPRS(
-        release="paper", epsilon=epsilon, noise=noise, centres=centers, gamma=gamma, region=scaled, seed=seed
-    )  # fmt: skip
-
-
 def published(
     dataset: Dataset, *, mechanism: str = "DPRS", reading: str = NEARVEIL, epsilon: float, centers: int = CENTERS,
     gamma: float = 0.5, replaced: Mapping[str, str] = MappingProxyType({}), seed: int, run: int,
 ) -> tuple[Mechanism | None, FloatArray]:  # fmt: skip
-    """Return everybody's published location in meters, and Nearveil's mechanism where it is not the reference's."""
-    if reading == NEARVEIL:
-        own = paper_mechanism(
-            mechanism, epsilon, dataset.region, seed_of(seed, run), centers=centers, gamma=gamma
-        ).fitted_on(dataset.places)
-        return own, dataset.region.to_metres(own.perturb(dataset.places))
-    scaled, rng = paper_region(dataset.region), generator(seed, run, PROTECTION)
-    choices = {"m": centers, "gamma": gamma} | READINGS[reading] | dict(replaced)
-    found = paper.dprs(scaled.to_square(dataset.places), epsilon, rng, **choices)
-    return None, scaled.to_metres(scaled.clip(scaled.from_square(found.points)))
+    """Return everybody's published location in meters, and Nearveil's mechanism where it is not the reference's.
+
+    Baselines are calibrated by their own definitions to the whole region. For planar Laplace, epsilon is the loss
+    between opposite corners.
+    """
+    scaled = paper_region(dataset.region)
+    if reading != NEARVEIL:
+        choices = {"m": centers, "gamma": gamma} | READINGS[reading] | dict(replaced)
+        square = scaled.to_square(dataset.places)
+        found = paper.dprs(square, epsilon, generator(seed, run, PROTECTION), **choices)
+        return None, scaled.to_metres(scaled.clip(scaled.from_square(found.points)))
+    common: dict[str, Any] = {"region": scaled, "seed": seed_of(seed, run)}
+    baselines: dict[str, Callable[[], Mechanism]] = {
+        "SRR": lambda: SRR(epsilon=epsilon, **common),
+        "Square": lambda: Square(epsilon=epsilon, **common),
+        "2D Laplace": lambda: PlanarLaplace(noise_m=4 * scaled.radius_m / epsilon, **common),
+    }
+    noise: Noise = "gaussian" if mechanism == GAUSSIAN else "laplace"
+    dprs = partial(DPRS, release="paper", epsilon=epsilon, noise=noise, centres=centers, gamma=gamma, **common)
+    own = baselines.get(mechanism, dprs)().fitted_on(dataset.places)
+    return own, dataset.region.to_metres(own.perturb(dataset.places))
 
 
 def ask(
