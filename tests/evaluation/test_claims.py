@@ -158,16 +158,10 @@ def test_levels_hold_at_the_papers_scale_and_not_at_others(text: str) -> None:
 
 
 def test_table_3_in_its_readings() -> None:
-    grows, four, rarely = (
-        "Recall of DPRS grows with eps",
-        "These four in one reading",
-        "With DPRS, ZO-LIA finds less than 3 %",
-    )
+    grows, four, rarely = "Recall of DPRS grows with eps", "These four in one reading", "With DPRS, ZO-LIA finds less"
     assert verdict_on(grows, table3=dprs_rows(users_gain=0.05)) == (REPRODUCED, "all 2 tried")
-    assert verdict_on(grows, table3=dprs_rows(gain=0, users_gain=0.05)) == (
-        UNDER_READING,
-        "redrawn, queries from users",
-    )
+    from_users = dprs_rows(gain=0, users_gain=0.05)
+    assert verdict_on(grows, table3=from_users) == (UNDER_READING, "redrawn, queries from users")
     for gain in (0.0, 0.005, -0.05):
         assert verdict_on(grows, table3=dprs_rows(gain=gain, users_gain=gain)) == (NOT_REPRODUCED, "2 tried")
     assert verdict_on(four, table3=dprs_rows()) == (UNDER_READING, "redrawn")
