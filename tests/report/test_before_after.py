@@ -39,5 +39,5 @@ def test_every_service_has_a_map_with_the_coast_and_the_misses_of_each_attack(
     assert np.size(circles.get_widths()) == 20
     for axes in figure.axes[2:]:
         # What is off by 9 km is counted, not drawn.
-        assert [len(line.get_xdata()) for line in axes.lines] == [2, 1]  # type: ignore[arg-type]
+        assert [len(line.get_xdata()) for line in axes.lines] == [2, 1, 100]  # type: ignore[arg-type]
         assert [text.get_text() for text in axes.texts] == ["1 more beyond the edge"]
