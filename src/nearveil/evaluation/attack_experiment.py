@@ -79,7 +79,7 @@ class Instance:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Service:
-    """A service as it answers in one run: from ``places`` in degrees, as ``mechanism`` published them if there is one."""
+    """A service in one run: it answers from ``places`` in degrees, as ``mechanism`` published them if there is one."""
 
     region: Region
     places: FloatArray
