@@ -7,14 +7,14 @@ import numpy as np
 from benchmarks.measuring.people import in_disc
 from benchmarks.measuring.results import Beside, Effort, Result
 from benchmarks.measuring.timing import Contender, in_turns
-from benchmarks.peers.noise_and_resample import noise_and_resample
+from nearveil.evaluation.paper import noise_and_resample
 from nearveil.mechanisms._disc_law import LAPLACE
 from nearveil.mechanisms._disc_sampler import sample_disc
 from nearveil.randomness import NumberedRows, new_stream_key
 from nearveil.types import FloatArray
 
 CASES = ((0.02, 0.5), (1.0, 0.05))
-US, RESAMPLING = "Nearveil", "noise and resample"
+US, RESAMPLING = "Nearveil", "noise and resample, in NumPy"
 
 
 def compare(effort: Effort) -> Iterator[Result]:
@@ -44,6 +44,6 @@ def _resampling(x: FloatArray, radius: float, scale: float) -> Contender:
     rng = np.random.default_rng()
 
     def work() -> object:
-        return noise_and_resample(x, centre=(0.0, 0.0), radius=radius, scale=scale, noise="laplace", rng=rng)
+        return noise_and_resample(x, np.zeros(2), radius, scale, rng)
 
     return Contender(RESAMPLING, work, len(x))

@@ -48,7 +48,7 @@ def test_rows_for_machines_and_the_best_attacker() -> None:
     text = best_attacker_text(best, 100.0)
     assert "names 5.0% (95 % interval 4.0% to 6.0%) of people" in text
     assert "and 40.0% (95 % interval 30.0% to 50.0%) of the sparsest tenth" in text
-    assert "10 (sparsest)" in text
+    assert "(1: densest)" in text
     assert "sparsest" not in best_attacker_text(replace(best, tenths=()), 100.0)
 
 

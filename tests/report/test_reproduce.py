@@ -59,7 +59,7 @@ def test_what_is_written(tmp_path: Path) -> None:
     written = pd.read_csv(tmp_path / "a" / "b" / "toy.csv")
     pd.testing.assert_frame_equal(written, found.runs["toy"])
     page = found.files[0].read_text(encoding="utf-8")
-    for words in ("A toy", "nearveil reproduce toy --seed 1 --quick --runs 2 --input FILE --region REGION",
+    for words in ("A toy", "nearveil reproduce toy --quick --seed 1 --runs 2 --instances 20 --input FILE --region REGION",
                   "computed from true locations", "A quick run", "own users, 300 locations in"):  # fmt: skip
         assert words in page
     # A digest would confirm a guess of the users.

@@ -29,7 +29,7 @@ VERBS = {
     "audit": "Test the privacy claim of a mechanism.",
     "certify": "Compute the largest privacy loss of a mechanism.",
     "guarantee": "Explain in plain words what a release guarantees.",
-    "reproduce": "Reproduce a table or figure of the paper, or all of them.",
+    "reproduce": "Reproduce the paper, or one of its tables or figures.",
     "fit": "Find the intervals of dprs or the cells of hide-among.",
     "serve": "Run a protected 'people nearby' service.",
     "import": "Bring users into the store of a service.",

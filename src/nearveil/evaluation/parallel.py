@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -33,7 +37,8 @@ def in_parallel(
     if workers <= 1:
         results: Iterable[Any] = map(work, todo)
     else:
-        results = joblib.Parallel(n_jobs=workers, return_as="generator")(joblib.delayed(work)(item) for item in todo)
+        pool = joblib.Parallel(workers, return_as="generator", initializer=_end_with, initargs=(os.getpid(),))
+        results = pool(joblib.delayed(work)(item) for item in todo)
     try:
         for result in results:
             if progress:
@@ -41,3 +46,15 @@ def in_parallel(
             yield result
     except TerminatedWorkerError:
         raise WorkerError("a worker process was ended, perhaps for want of memory; try cores=1") from None
+
+
+def _end_with(parent: int) -> None:
+    """Leave Ctrl-C to the parent, and do not wait for more work of a parent that was killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=watch, daemon=True).start()

@@ -14,7 +14,7 @@ from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.region import Region
 from nearveil.report.land import land_in
-from nearveil.report.style import LIGHT, Theme, house_style, panels, save_png
+from nearveil.report.style import LIGHT, Theme, house_style, panels, plain_ticks, save_png
 from nearveil.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -39,20 +39,21 @@ def population_map(dataset: Dataset) -> Figure:
 
 def draw_ground(axes: Axes, region: Region, theme: Theme) -> None:
     """Land and water in true proportions, a scale and the way north."""
-    width_km, height_km = (extent / 1000 for extent in region.half_extent_m)
-    draw_land(axes, region, theme, lambda metres: metres / 1000)
-    axes.set(xlim=(-width_km, width_km), ylim=(-height_km, height_km), aspect="equal", xticks=[], yticks=[])
-    _draw_scale(axes, width_km, height_km, theme)
+    draw_land(axes, region, theme, lambda meters: meters / 1000)
+    _set_limits(axes, region, np.zeros(2), region.half_extent_m[0] / 1000, theme)
 
 
-def _draw_scale(
-    axes: Axes, width_km: float, height_km: float, theme: Theme, centre_km: tuple[float, float] = (0.0, 0.0)
-) -> None:
+def _set_limits(axes: Axes, region: Region, center_km: FloatArray, width_km: float, theme: Theme) -> None:
+    """Show what is so far to either side of a point, in the proportions of the region, with a scale and north."""
     from matplotlib.patheffects import withStroke  # noqa: PLC0415
 
-    halo = [withStroke(linewidth=2.5, foreground=theme.panel)]
+    half_width_m, half_height_m = region.half_extent_m
+    height_km = width_km * half_height_m / half_width_m
+    (x, y), halo = center_km, [withStroke(linewidth=2.5, foreground=theme.panel)]
+    axes.set(xlim=(x - width_km, x + width_km), ylim=(y - height_km, y + height_km), aspect="equal", xticks=[],
+             yticks=[])  # fmt: skip
     length_km = _round_length(width_km / 2)
-    left, low = centre_km[0] - 0.94 * width_km, centre_km[1] - 0.94 * height_km
+    left, low = x - 0.94 * width_km, y - 0.94 * height_km
     axes.plot([left, left + length_km], [low, low], color=theme.ink, linewidth=2, path_effects=halo, zorder=6,
               solid_capstyle="butt")  # fmt: skip
     text = f"{length_km:g} km" if length_km >= 1 else f"{1000 * length_km:g} m"
@@ -83,10 +84,10 @@ def draw_discs(axes: Axes, places_km: FloatArray, radii_km: FloatArray, color: s
 
 # Cells: how large they are, and where a user may be published.
 
-
 _LIKELY = 0.9
 _LEAST_SHARE = 0.01
 _MOST_OUTLINED = 1500
+_COLOR_BAR: dict[str, Any] = {"orientation": "horizontal", "fraction": 0.05, "pad": 0.03, "aspect": 30}
 
 
 def draw_cells(mechanism: HideAmong, path: Path | BinaryIO) -> None:
@@ -96,31 +97,28 @@ def draw_cells(mechanism: HideAmong, path: Path | BinaryIO) -> None:
     """
     cells = mechanism.current_cells
     half_width_m, half_height_m = cells.region.half_extent_m
-    with house_style(LIGHT):
+    with house_style():
         figure, (whole, *close_ups) = panels(3, columns=3, width=13.0, height=4.4 * half_height_m / half_width_m + 0.6)
-        draw_ground(whole, cells.region, LIGHT)
-        sides = _draw_boxes(whole, cells, np.arange(len(cells)), cells.sides_m, LIGHT)
+        for axes in (whole, *close_ups):
+            draw_land(axes, cells.region, LIGHT, lambda meters: meters / 1000)
+        _set_limits(whole, cells.region, np.zeros(2), half_width_m / 1000, LIGHT)
+        sides = _draw_boxes(whole, cells, np.arange(len(cells)), cells.sides_m)
         whole.set_title(f"{len(cells):,} cells to hide among {mechanism.hide_among:,} users")
-        _draw_color_bar(figure, sides, [whole], "side of a cell (m)")
-        for axes, cell, where in zip(close_ups, _dense_and_sparse(cells), ("a dense", "a sparse"), strict=True):
-            drawn = _draw_published(axes, mechanism, cell, LIGHT)
+        figure.colorbar(sides, ax=whole, label="side of a cell (m)", **_COLOR_BAR)
+        # The densest cell; and of those less dense than the cells of nine tenths of the users, the one in the middle.
+        order = np.argsort(cells.sides**2 / np.maximum(cells.people, 1e-9), kind="stable")
+        sparse = order[np.searchsorted(np.cumsum(cells.people[order]), 0.9 * cells.people.sum()) :]
+        middle = sparse[np.abs(cells.centres[sparse]).max(axis=1).argmin()]
+        for axes, cell, where in zip(close_ups, (order[0], middle), ("a dense", "a sparse"), strict=True):
+            drawn = _draw_published(axes, mechanism, int(cell))
             axes.set_title(f"A user (★) in {where} part")
         label = f"probability of being published there, relative to the likeliest cell (blank: below {_LEAST_SHARE:g})"
-        _draw_color_bar(figure, drawn, close_ups, label)
+        figure.colorbar(drawn, ax=close_ups, label=label, **_COLOR_BAR)
+        plain_ticks(figure)
         save_png(figure, path)
 
 
-def _dense_and_sparse(cells: Cells) -> tuple[int, int]:
-    """Return the densest cell, and one that is less dense than those of nine tenths of the users."""
-    order = np.argsort(cells.sides**2 / np.maximum(cells.people, 1e-9), kind="stable")
-    held = np.cumsum(cells.people[order]) / cells.people.sum()
-    sparse = order[(held > 0.9) & (held < 0.98)]
-    # The one in the middle, where the map shows all around it.
-    middle = sparse[np.argmin(np.abs(cells.centres[sparse]).max(axis=1))] if len(sparse) else order[-1]
-    return int(order[0]), int(middle)
-
-
-def _draw_boxes(axes: Axes, cells: Cells, drawn: IntArray, values: FloatArray, theme: Theme) -> Any:
+def _draw_boxes(axes: Axes, cells: Cells, drawn: IntArray, values: FloatArray) -> Any:
     from matplotlib.collections import PolyCollection  # noqa: PLC0415
     from matplotlib.colors import LogNorm  # noqa: PLC0415
 
@@ -128,44 +126,29 @@ def _draw_boxes(axes: Axes, cells: Cells, drawn: IntArray, values: FloatArray, t
     corners = np.moveaxis(np.array([[west, south], [east, south], [east, north], [west, north]]), 2, 0)
     boxes = PolyCollection(
         list(corners), array=values, cmap="viridis", norm=LogNorm(values.min(), values.max() * (1 + 1e-9)),
-        edgecolors=theme.panel, linewidths=0.25 if len(drawn) < _MOST_OUTLINED else 0.1, alpha=0.75, zorder=2,
+        edgecolors=LIGHT.panel, linewidths=0.25 if len(drawn) < _MOST_OUTLINED else 0.1, alpha=0.75, zorder=2,
         rasterized=True,
     )  # fmt: skip
     axes.add_collection(boxes)
     return boxes
 
 
-def _draw_published(axes: Axes, mechanism: HideAmong, cell: int, theme: Theme) -> Any:
+def _draw_published(axes: Axes, mechanism: HideAmong, cell: int) -> Any:
     """Draw the likeliest cells around one, by probability, on a map that just holds them."""
     cells = mechanism.current_cells
     probability = np.exp(mechanism.channel.log_probability(cell, np.arange(len(cells))))
     order = np.argsort(-probability, kind="stable")
     likely = order[: int(np.searchsorted(np.cumsum(probability[order]), _LIKELY)) + 1]
-    draw_ground(axes, cells.region, theme)
-    boxes_km = cells.boxes() * cells.region.metres_per_unit / 1000
-    centre = cells.centres[cell] * cells.region.metres_per_unit / 1000
-    reach = 1.15 * float(np.abs(boxes_km[likely].reshape(-1, 2, 2) - centre).max())
-    width_km, height_km = (extent / 1000 for extent in cells.region.half_extent_m)
-    across, up = max(reach, reach * width_km / height_km), max(reach, reach * height_km / width_km)
     share = probability / probability.max()
-    drawn = _draw_boxes(axes, cells, np.flatnonzero(share >= _LEAST_SHARE), share[share >= _LEAST_SHARE], theme)
+    drawn = _draw_boxes(axes, cells, np.flatnonzero(share >= _LEAST_SHARE), share[share >= _LEAST_SHARE])
     drawn.set_clim(_LEAST_SHARE, 1.0)
-    for old in [*axes.lines, *axes.texts]:
-        old.remove()
-    axes.plot(*centre, "*", color=theme.palette["vermilion"], markersize=11, markeredgecolor=theme.panel, zorder=5)
-    axes.set(xlim=(centre[0] - across, centre[0] + across), ylim=(centre[1] - up, centre[1] + up))
-    _draw_scale(axes, across, up, theme, (float(centre[0]), float(centre[1])))
+    center_km = cells.centres[cell] * cells.region.metres_per_unit / 1000
+    boxes_km = cells.boxes()[likely].reshape(-1, 2, 2) * cells.region.metres_per_unit / 1000
+    across, up = 1.15 * np.abs(boxes_km - center_km).max(axis=(0, 1))
+    axes.plot(*center_km, "*", color=LIGHT.palette["vermilion"], markersize=11, markeredgecolor=LIGHT.panel, zorder=5)
+    half_width_m, half_height_m = cells.region.half_extent_m
+    _set_limits(axes, cells.region, center_km, max(across, up * half_width_m / half_height_m), LIGHT)
     return drawn
-
-
-def _draw_color_bar(figure: Figure, drawn: Any, below: list[Axes], label: str) -> None:
-    from matplotlib.ticker import LogLocator  # noqa: PLC0415
-
-    bar = figure.colorbar(drawn, ax=below, orientation="horizontal", fraction=0.05, pad=0.03, aspect=30)
-    bar.set_label(label)
-    bar.ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
-    bar.ax.xaxis.set_major_formatter("{x:,g}")
-    bar.ax.minorticks_off()
 
 
 # Where land is.

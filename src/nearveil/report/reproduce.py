@@ -10,7 +10,6 @@ import hashlib
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module, metadata
@@ -37,9 +36,9 @@ from nearveil.mechanisms.registry import MECHANISMS, entry_of_class, mechanism_e
 from nearveil.region import Region, as_region
 from nearveil.report.maps import population_map
 from nearveil.report.page import Section, write_page
-from nearveil.report.style import LIGHT, house_style, plain_ticks, save_png
+from nearveil.report.style import house_style, plain_ticks, save_png
 from nearveil.report.tables import frame_markdown
-from nearveil.types import FloatArray, no_bar
+from nearveil.types import FloatArray, ProgressBar, no_bar
 
 PAPER, BEYOND = "paper", "beyond"
 PARTS = (PAPER, *studies.PAPER, *studies.BEYOND, BEYOND)
@@ -47,9 +46,6 @@ PARTS = (PAPER, *studies.PAPER, *studies.BEYOND, BEYOND)
 REPORT = "report.html"
 _KEPT = ".measured"
 _FIGURES = {"frontier": "frontier_figures", "services": "services_figure", "year": "year_figure"}
-
-WorkBar = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-"""Shows long work: called with a title and its length, it gives what to call as the work goes on."""
 
 # In the order of the paper's tables.
 _ORDER = (DatasetName.BRIGHTKITE, DatasetName.GOWALLA, DatasetName.GAUSSIAN, DatasetName.BETA)
@@ -103,7 +99,7 @@ def reproduce(
     quick: bool = False,
     seed: int = 1,
     cores: int | None = None,
-    progress: WorkBar | None = None,
+    progress: ProgressBar | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Reproduction:
     """Reproduce the paper, or one of its tables and figures, or an experiment beyond it.
@@ -122,10 +118,8 @@ def reproduce(
         Of ``people``: the public region, and which columns of the file are what.
     data_dir : path, optional
         Folder with the check-ins of brightkite and gowalla.
-    mechanisms : sequence of str or class
-        Others' mechanisms, for the frontier: ``file.py:Class``, or classes.
-    attacks : sequence of str or class
-        Others' attacks, for Table 1.
+    mechanisms, attacks : sequence of str or class
+        Others' mechanisms for the frontier, and others' attacks for Table 1: ``file.py:Class``, or classes.
     theirs : path, optional
         What the authors' code gave, as CSV, to stand beside ours in Table 1 or 3: see `paper_numbers.theirs`.
     out : path, optional
@@ -139,10 +133,8 @@ def reproduce(
         The same seed gives the same numbers, except times.
     cores : int, optional
         Processes to use; all cores by default.
-    progress : callable, optional
-        Gives a progress bar for each part.
-    warn : callable, optional
-        Called with what to know, before anything is measured.
+    progress, warn : callable, optional
+        Gives a progress bar for each part; is called with what to know before anything is measured.
 
     Examples
     --------
@@ -152,57 +144,42 @@ def reproduce(
     >>> found.runs["table2"].places.tolist()
     [900]
     """
-    names = _names_of(part)
+    if part not in PARTS:
+        raise UsageError(f"there is no part {part!r}; choose one of {', '.join(PARTS)}")
+    names = list({PAPER: studies.PAPER, BEYOND: studies.BEYOND}.get(part, [part]))
     usual = QUICK if quick else FULL
-    own_mechanisms, own_attacks = _mechanisms(mechanisms, names), _attacks(attacks, names)
     beside = {} if theirs is None else _theirs(Path(theirs), names)
     populations = {one.name: one for one in _populations(datasets, people, region, read, data_dir, warn)}
     scope = Scope(
-        datasets=tuple(populations),
-        runs=runs or usual[0],
-        instances=instances or usual[1],
-        queries=usual[2],
-        seed=seed,
-        quick=quick,
-        mechanisms=own_mechanisms,
-        attacks=own_attacks,
-    )
+        datasets=tuple(populations), runs=runs or usual[0], instances=instances or usual[1], queries=usual[2],
+        seed=seed, quick=quick, mechanisms=_mechanisms(mechanisms, names), attacks=_attacks(attacks, names),
+    )  # fmt: skip
     parts = [studies.load(name) for name in names]
     kept = None if out is None else _folder(Path(out)) / _KEPT
     measured, shown = {}, {}
     for one in parts:
         with (progress or no_bar)(one.title, len(one.grid(scope))) as advance:
             found = measure(one, scope, populations, cores=cores or os.cpu_count() or 1, folder=kept, progress=advance)
-        measured[one.name], shown[one.name] = found, _with(found, beside.get(one.name))
-    tables = {one.name: one.tables(shown[one.name]) for one in parts}
-    claims = verdicts(measured)
-    if part != PAPER:
-        claims = claims[~claims["verdict"].str.startswith("not measured")].reset_index(drop=True)
-    every = {name: table for several in tables.values() for name, table in several.items()}
-    done = Reproduction(scope, measured, every, claims)
-    if out is None:
-        return done
-    with house_style(LIGHT):
+        measured[one.name] = shown[one.name] = found
+        if one.name in beside:
+            others = beside[one.name]
+            shown[one.name] = pd.concat([found, others[others["dataset"].isin(found["dataset"])]], ignore_index=True)
+    with house_style():
         sections = [
-            Section(one.name, one.title, tables[one.name], _figures(one.name, shown[one.name], populations),
-                    one.facts(shown[one.name]))
+            Section(
+                one.name, one.title, one.tables(shown[one.name]),
+                {} if out is None else _figures(one.name, shown[one.name], populations), one.facts(shown[one.name]),
+            )
             for one in parts
         ]  # fmt: skip
+        claims = verdicts(measured)
+        if part != PAPER:
+            claims = claims[~claims["verdict"].str.startswith("not measured")].reset_index(drop=True)
+        tables = {name: table for one in sections for name, table in one.tables.items()}
+        done = Reproduction(scope, measured, tables, claims)
+        if out is None:
+            return done
         return replace(done, files=_write(Path(out), done, sections, _about(part, parts, scope, populations)))
-
-
-def _names_of(part: str) -> list[str]:
-    groups = {PAPER: studies.PAPER, BEYOND: studies.BEYOND}
-    if part not in PARTS:
-        raise UsageError(f"there is no part {part!r}; choose one of {', '.join(PARTS)}")
-    return list(groups.get(part, [part]))
-
-
-def _with(measured: pd.DataFrame, theirs: pd.DataFrame | None) -> pd.DataFrame:
-    """Add the rows of others to ours, for the populations that were measured."""
-    if theirs is None:
-        return measured
-    return pd.concat([measured, theirs[theirs["dataset"].isin(measured["dataset"])]], ignore_index=True)
 
 
 def _folder(out: Path) -> Path:
@@ -256,18 +233,19 @@ def _populations(
     if unknown:
         raise UsageError(f"there is no population {unknown[0]!r}; the paper's are {', '.join(DatasetName)}")
     folder = None if data_dir is None else Path(data_dir)
-    if people is not None and region is None:
-        raise UsageError("name the public region of these users: region='berlin', a box, or a GeoJSON file")
-    own = [] if people is None or region is None else [own_population(people, as_region(region), read or ReadOptions())]
+    own = []
+    if people is not None:
+        if region is None:
+            raise UsageError("name the public region of these users: region='berlin', a box, or a GeoJSON file")
+        own = [own_population(people, as_region(region), read or ReadOptions())]
     if datasets or own:
         return [*(load_dataset(name, folder) for name in _ORDER if name in (datasets or ())), *own]
-    found = []
+    synthetic = (DatasetName.GAUSSIAN, DatasetName.BETA)
+    there = [name for name in _ORDER if name in synthetic or find_check_ins(name, folder) is not None]
     for name in _ORDER:
-        if name in (DatasetName.GAUSSIAN, DatasetName.BETA) or find_check_ins(name, folder) is not None:
-            found.append(load_dataset(name, folder))
-        elif warn:
+        if warn and name not in there:
             warn(f"without {name.value}, of which no file was found: 'nearveil datasets' says how to get it")
-    return found
+    return [load_dataset(name, folder) for name in there]
 
 
 def own_population(people: str | Path | FloatArray, region: Region, read: ReadOptions) -> Dataset:
@@ -284,27 +262,26 @@ def own_population(people: str | Path | FloatArray, region: Region, read: ReadOp
 
 
 def _mechanisms(given: Sequence[str | type[Mechanism]], parts: Sequence[str]) -> tuple[str, ...]:
+    """Return others' mechanisms by name; ours are on the frontier already."""
     if given and "frontier" not in parts:
         raise UsageError(f"a mechanism of your own goes on the frontier, and not into {parts[0]}; leave it out")
     entries = dict.fromkeys(mechanism_entry(one) if isinstance(one, str) else entry_of_class(one) for one in given)
-    # Ours are there already.
-    others = [entry for entry in entries if not entry.is_own]
-    _refuse_twins([entry.label for entry in others], [entry.label for entry in MECHANISMS.values()])
-    return tuple(entry.name for entry in others)
+    others = {entry.name: entry.label for entry in entries if not entry.is_own}
+    return _told_apart(others, {entry.label for entry in MECHANISMS.values()})
 
 
 def _attacks(given: Sequence[str | type[Attack]], parts: Sequence[str]) -> tuple[str, ...]:
+    """Return others' attacks by name; ours are in Table 1 already."""
     if given and "table1" not in parts:
         raise UsageError(f"an attack of your own goes into table1, and not into {parts[0]}; leave it out")
-    found = tuple(one for one in dict.fromkeys(map(attack_reference, given)) if one not in ATTACKS)
-    _refuse_twins([attack_class(one).name for one in found], list(ATTACKS))
-    return found
+    others = {one: attack_class(one).name for one in map(attack_reference, given) if one not in ATTACKS}
+    return _told_apart(others, set(ATTACKS))
 
 
-def _refuse_twins(names: Sequence[str], taken: Sequence[str]) -> None:
-    twin = next((name for number, name in enumerate(names) if name in taken or name in names[:number]), None)
-    if twin is not None:
-        raise UsageError(f"two of them are called {twin!r}; give your class another name")
+def _told_apart(labels: Mapping[str, str], taken: set[str]) -> tuple[str, ...]:
+    if len(taken.union(labels.values())) < len(taken) + len(labels):
+        raise UsageError(f"two are called the same: {', '.join(labels.values())}; give your class another name")
+    return tuple(labels)
 
 
 def _theirs(path: Path, parts: Sequence[str]) -> dict[str, pd.DataFrame]:
@@ -320,13 +297,11 @@ def _theirs(path: Path, parts: Sequence[str]) -> dict[str, pd.DataFrame]:
 
 def _about(part: str, parts: Sequence[Part], scope: Scope, populations: Mapping[str, Dataset]) -> dict[str, Any]:
     used = {row["dataset"] for one in parts for row in one.grid(scope)}
-    known = dict(populations)
-    if not used <= known.keys():
-        known |= {name: made for one in parts for name, made in one.populations().items()}
+    made = {} if used <= populations.keys() else {name: own for one in parts for name, own in one.populations().items()}
     return {
         "title": "The paper, measured again" if part in (PAPER, *studies.PAPER) else "Beyond the paper",
         "scope": scope,
-        "populations": [dataset for name, dataset in known.items() if name in used],
+        "populations": [one for name, one in {**populations, **made}.items() if name in used and len(one.places)],
         "missing": [name.value for name in _ORDER if name.value not in used] if used & set(DatasetName) else [],
         "command": _command(part, scope, populations),
         "digest_of": lambda dataset: hashlib.sha256(dataset.places.tobytes()).hexdigest()[:_DIGEST_DIGITS],
@@ -341,13 +316,10 @@ def _about(part: str, parts: Sequence[Part], scope: Scope, populations: Mapping[
 
 def _command(part: str, scope: Scope, populations: Mapping[str, Dataset]) -> str:
     """Return the command that does it again."""
-    runs, instances, _ = QUICK if scope.quick else FULL
-    sources = {name: one.source for name, one in populations.items()}
-    again = [f"nearveil reproduce {part} --seed {scope.seed}", *(["--quick"] if scope.quick else [])]
-    again += [f"--runs {scope.runs}"] if scope.runs != runs else []
-    again += [f"--instances {scope.instances}"] if scope.instances != instances else []
-    if set(sources) != set(DatasetName):
-        again += [f"--dataset {name}" for name, source in sources.items() if source != _OWN_SOURCE]
-    again += ["--input FILE --region REGION"] if _OWN_SOURCE in sources.values() else []
+    paper = [name for name, one in populations.items() if one.source != _OWN_SOURCE]
+    again = ["nearveil reproduce", part, *(["--quick"] if scope.quick else [])]
+    again += [f"--{name} {getattr(scope, name)}" for name in ("seed", "runs", "instances")]
+    again += [] if set(populations) == set(DatasetName) else [f"--dataset {name}" for name in paper]
+    again += ["--input FILE --region REGION"] if len(paper) < len(populations) else []
     again += [f"--mechanism {name}" for name in scope.mechanisms] + [f"--attack {name}" for name in scope.attacks]
     return " ".join(again)

@@ -23,34 +23,73 @@ if TYPE_CHECKING:
 
 mpl.use("Agg")
 
-# Okabe and Ito's palette, which people with any kind of color vision can distinguish.
-TRUE_COLOUR = "#0072B2"
-PUBLISHED_COLOUR = "#D55E00"
-DISC_COLOUR = "#999999"
-COLLUDER_COLOUR = "#CC79A7"
-CIRCLE_COLOUR = "#E69F00"
-INK = "#222222"
-
 _DOTS_PER_INCH = 150
-_SETTINGS: dict[Any, Any] = {
-    "figure.dpi": 110,
-    "savefig.dpi": 110,
-    "font.size": 10,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.edgecolor": "#777777",
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.8,
-    "text.color": INK,
-    "figure.facecolor": "white",
-    "axes.facecolor": "#FAFAFA",
-}
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """Colors of a picture on a light or a dark page."""
+
+    page: str
+    panel: str
+    ink: str
+    soft: str
+    grid: str
+    land: str
+    water: str
+    shore: str
+    palette: Mapping[str, str]
+
+
+# Okabe and Ito's palette, which people with any kind of color vision can distinguish. The dark colors are the same
+# hues, lighter: each has a contrast of at least 4.5 to the dark panel.
+LIGHT = Theme(
+    page="#FFFFFF", panel="#FAFAFA", ink="#222222", soft="#777777", grid="#E2E2E2",
+    land="#EFEDE6", water="#DCE8F0", shore="#A9B4BA",
+    palette={
+        "blue": "#0072B2", "vermilion": "#D55E00", "green": "#009E73", "purple": "#CC79A7",
+        "orange": "#E69F00", "sky": "#56B4E9", "grey": "#777777", "ink": "#222222",
+    },
+)  # fmt: skip
+DARK = Theme(
+    page="#14171C", panel="#1B1F26", ink="#E6E8EB", soft="#8B929C", grid="#2F353E",
+    land="#2A2F36", water="#161C26", shore="#4A535E",
+    palette={
+        "blue": "#4C9BE8", "vermilion": "#F4793B", "green": "#2CC295", "purple": "#E193C2",
+        "orange": "#F0B541", "sky": "#93D3F7", "grey": "#A4ABB5", "ink": "#E6E8EB",
+    },
+)  # fmt: skip
+PALETTE = LIGHT.palette
+"""Colors by name. A report shows figures in those of `LIGHT`, and replaces them by those of `DARK` on a dark page."""
+TRUE_COLOUR, PUBLISHED_COLOUR = PALETTE["blue"], PALETTE["vermilion"]
+COLLUDER_COLOUR, CIRCLE_COLOUR = PALETTE["purple"], PALETTE["orange"]
+DISC_COLOUR, INK = "#999999", LIGHT.ink
 
 
 @contextmanager
-def house_style(theme: Theme | None = None) -> Iterator[None]:
-    """Apply the house style to the figures made inside, in the colors of a theme if one is given."""
-    with mpl.rc_context(_SETTINGS if theme is None else _SETTINGS | theme.settings):
+def house_style(theme: Theme = LIGHT) -> Iterator[None]:
+    """Apply the house style to the figures made inside, in the colors of a theme."""
+    words = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), theme.ink)
+    lines = dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), theme.soft)
+    surfaces = dict.fromkeys(("figure.facecolor", "savefig.facecolor"), theme.page)
+    settings: dict[Any, Any] = {
+        **words,
+        **lines,
+        **surfaces,
+        "axes.facecolor": theme.panel,
+        "grid.color": theme.grid,
+        "figure.dpi": 110,
+        "savefig.dpi": 110,
+        "font.size": 10,
+        "axes.titlesize": 11,
+        "axes.titleweight": "bold",
+        "axes.linewidth": 0.8,
+        # The same data gives the same bytes, words stay words, and a dollar is a dollar.
+        "svg.hashsalt": "nearveil",
+        "svg.fonttype": "none",
+        "text.parse_math": False,
+    }
+    with mpl.rc_context(settings):
         yield
 
 
@@ -72,59 +111,6 @@ def disc_handlers() -> dict[type, Any]:
     return {Circle: HandlerPatch(patch_func=round_one)}
 
 
-@dataclass(frozen=True, slots=True)
-class Theme:
-    """Colors of a picture on a light or a dark page."""
-
-    page: str
-    panel: str
-    ink: str
-    soft: str
-    grid: str
-    land: str
-    water: str
-    shore: str
-    palette: Mapping[str, str]
-
-    @property
-    def settings(self) -> dict[Any, Any]:
-        """For matplotlib; the same data gives the same bytes."""
-        words = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), self.ink)
-        lines = dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), self.soft)
-        surfaces = {"figure.facecolor": self.page, "savefig.facecolor": self.page, "axes.facecolor": self.panel}
-        return {
-            **words,
-            **lines,
-            **surfaces,
-            "grid.color": self.grid,
-            "svg.hashsalt": "nearveil",
-            "svg.fonttype": "none",
-            # A dollar is a dollar.
-            "text.parse_math": False,
-        }
-
-
-# The dark colors are the same hues, lighter: each has a contrast of at least 4.5 to the dark panel.
-LIGHT = Theme(
-    page="#FFFFFF", panel="#FAFAFA", ink=INK, soft="#777777", grid="#E2E2E2",
-    land="#EFEDE6", water="#DCE8F0", shore="#A9B4BA",
-    palette={
-        "blue": TRUE_COLOUR, "vermilion": PUBLISHED_COLOUR, "green": "#009E73", "purple": COLLUDER_COLOUR,
-        "orange": CIRCLE_COLOUR, "sky": "#56B4E9", "grey": "#777777", "ink": INK,
-    },
-)  # fmt: skip
-DARK = Theme(
-    page="#14171C", panel="#1B1F26", ink="#E6E8EB", soft="#8B929C", grid="#2F353E",
-    land="#2A2F36", water="#161C26", shore="#4A535E",
-    palette={
-        "blue": "#4C9BE8", "vermilion": "#F4793B", "green": "#2CC295", "purple": "#E193C2",
-        "orange": "#F0B541", "sky": "#93D3F7", "grey": "#A4ABB5", "ink": "#E6E8EB",
-    },
-)  # fmt: skip
-PALETTE = LIGHT.palette
-"""Colors by name. A report shows figures in those of `LIGHT`, and replaces them by those of `DARK` on a dark page."""
-
-
 class Look(NamedTuple):
     """How a series is drawn: the name of its color in a theme's palette, its marker and its dashes."""
 
@@ -133,49 +119,40 @@ class Look(NamedTuple):
     dashes: str
 
 
+_COLORS = ("blue", "vermilion", "green", "purple", "orange", "sky", "grey", "ink")
+_MARKERS = ("o", "s", "^", "v", "P", "X", "p", "h", "<")
+_DASHES = ("-", "--", "-.", ":")
+# 72 that differ: 8 and 9 have no common divisor.
+_SERIES = tuple(Look(_COLORS[i % 8], _MARKERS[i % 9], _DASHES[i % 4]) for i in range(72))
+
+
+def _series(*labels: str) -> dict[str, Look]:
+    return dict(zip(labels, _SERIES, strict=False))
+
+
 _KNOWN = {
-    # Mechanisms: those of the registry, and what the paper calls some of them.
+    # Mechanisms: those of the registry, and what the paper and the frontier call some of them.
     **{entry.label: Look(*entry.look) for entry in MECHANISMS.values() if entry.look is not None},
-    "DPRS, Gaussian": Look("sky", "P", "--"),
     "2D Laplace": Look("purple", "v", ":"),
-    # Releases of DPRS have a color, and ways to hide among users have one each.
+    "DPRS, Gaussian": Look("sky", "P", "--"),
     "DPRS, metric": Look("blue", "P", "--"),
     "DPRS, interval": Look("blue", "o", "-"),
     "DPRS, the paper's": Look("blue", "X", ":"),
     "among, published locations": Look("sky", "D", "-"),
     "among, public data": Look("grey", "^", ":"),
-    "GI-LIA": Look("orange", "o", "--"),
-    "ZO-LIA": Look("vermilion", "s", "-."),
-    "adaptive, 1 account": Look("blue", "D", "-"),
-    "adaptive, 4 accounts": Look("green", "P", ":"),
+    **_series("adaptive, 1 account", "ZO-LIA", "adaptive, 4 accounts", "GI-LIA"),
     # Readings of Table 3.
+    **_series("Nearveil: redrawn", "as printed", "kept", "kept, noise of scale 1/epsilon", "clipped", "redrawn"),
     "the paper": Look("ink", "D", "-"),
-    "Nearveil: redrawn": Look("blue", "o", "-"),
-    "redrawn": Look("sky", "s", "--"),
-    "kept": Look("green", "^", "-."),
-    "clipped": Look("orange", "v", ":"),
-    "as printed": Look("vermilion", "P", "--"),
-    "kept, noise of scale 1/epsilon": Look("purple", "X", "-."),
     # Epsilon, from cold to warm as less is hidden.
     "epsilon = 0.5": Look("blue", "o", "-"),
     "epsilon = 1": Look("sky", "s", "--"),
     "epsilon = 3": Look("orange", "^", "-."),
     "epsilon = 5": Look("vermilion", "v", ":"),
-    "brightkite": Look("blue", "o", "-"),
-    "gowalla": Look("vermilion", "s", "--"),
-    "gaussian": Look("green", "^", "-."),
-    "beta": Look("purple", "v", ":"),
-    "RSM": Look("blue", "o", "-"),
-    "noise and resample": Look("vermilion", "s", "--"),
-    "Nearveil's sampler": Look("green", "^", "-."),
-    "recommended": Look("vermilion", "*", ""),
+    **_series("brightkite", "gowalla", "gaussian", "beta"),
+    **_series("RSM", "noise and resample", "Nearveil's sampler"),
 }
-_COLORS = ("blue", "vermilion", "green", "purple", "orange", "sky", "grey", "ink")
-_MARKERS = ("o", "s", "^", "v", "P", "X", "p", "h", "<")
-_DASHES = ("-", "--", "-.", ":")
-# 72 that differ: 8 and 9 have no common divisor.
-_SPARE = tuple(Look(_COLORS[i % 8], _MARKERS[i % 9], _DASHES[i % 4]) for i in range(72))
-_free_looks = cycle(look for look in _SPARE if look not in _KNOWN.values())
+_free_looks = cycle(look for look in _SERIES if look not in _KNOWN.values())
 
 
 @cache
@@ -208,56 +185,35 @@ def panels(count: int, *, columns: int, height: float = 2.7, width: float = 10.0
 
 
 def plot_estimates(
-    axes: Axes,
-    x: Iterable[float | Estimate],
-    estimates: Iterable[float | Estimate],
-    *,
-    label: str,
-    paper: bool = False,
-    **options: Any,
-) -> Line2D:
+    axes: Axes, x: Iterable[float | Estimate], estimates: Iterable[float | Estimate], *, label: str,
+    paper: bool = False, **options: Any,
+) -> Line2D:  # fmt: skip
     """Plot values with their intervals, along x too where that was measured, in the look of the label.
 
-    Parameters
-    ----------
-    paper : bool
-        Whether these are the paper's values: hollow diamonds in the same color, joined by nothing, and named with
-        "(paper)" in the legend.
-    **options
-        For matplotlib's ``errorbar``, in place of what the look says.
+    The values of a ``paper`` are hollow diamonds in the same color, joined by nothing, and named with "(paper)" in the
+    legend. ``options`` are for matplotlib's ``errorbar``, in place of what the look says.
     """
     color, marker, dashes = look_of(label)
-    horizontal, vertical = list(x), list(estimates)
-    look = {"marker": "D", "linestyle": "none", "fillstyle": "none"} if paper else {
-        "marker": marker or "none", "linestyle": dashes or "none"
-    }  # fmt: skip
-    settings: dict[str, Any] = (
-        {"color": color, "markersize": 6, "linewidth": 1.5, "elinewidth": 1.0, "capsize": 2.5} | look | options
-    )
-    drawn = axes.errorbar(
-        [_value(one) for one in horizontal],
-        [_value(one) for one in vertical],
-        xerr=_intervals(horizontal),
-        yerr=_intervals(vertical),
-        label=f"{label} (paper)" if paper else label,
-        **settings,
-    )
+    look: dict[str, Any] = {"marker": marker, "linestyle": dashes}
+    if paper:
+        look = {"marker": "D", "linestyle": "none", "fillstyle": "none"}
+    settings: dict[str, Any] = {"color": color, "markersize": 6, "linewidth": 1.5, "elinewidth": 1.0, "capsize": 2.5}
+    (across, xerr), (up, yerr) = _intervals(list(x)), _intervals(list(estimates))
+    name = f"{label} (paper)" if paper else label
+    drawn = axes.errorbar(across, up, xerr=xerr, yerr=yerr, label=name, **settings | look | options)
     line: Line2D = drawn[0]
     return line
 
 
-def _value(one: float | Estimate) -> float:
-    return one.value if isinstance(one, Mean | Share) else float(one)
-
-
-def _intervals(estimates: Sequence[float | Estimate]) -> tuple[list[float], list[float]] | None:
-    """Return how far each interval reaches below and above; nought where a value has none."""
+def _intervals(estimates: Sequence[float | Estimate]) -> tuple[list[float], tuple[list[float], list[float]] | None]:
+    """Return values, and how far each interval reaches below and above: nought where one has none."""
+    values = [one.value if isinstance(one, Mean | Share) else float(one) for one in estimates]
     if all(getattr(one, "low", None) is None for one in estimates):
-        return None
-    pairs = [(_value(one), getattr(one, "low", None), getattr(one, "high", None)) for one in estimates]
-    below = [0.0 if low is None else value - low for value, low, _ in pairs]
-    above = [0.0 if high is None else high - value for value, _, high in pairs]
-    return below, above
+        return values, None
+    ends = [(getattr(one, "low", None), getattr(one, "high", None)) for one in estimates]
+    below = [0.0 if low is None else value - low for value, (low, _) in zip(values, ends, strict=True)]
+    above = [0.0 if high is None else high - value for value, (_, high) in zip(values, ends, strict=True)]
+    return values, (below, above)
 
 
 def plain_ticks(figure: Figure) -> None:

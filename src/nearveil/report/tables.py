@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from numbers import Integral, Real
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from nearveil.evaluation.attack_experiment import AttackRow
 from nearveil.evaluation.best_attacker import AttackerScore, BestAttacker
 from nearveil.evaluation.stats import Estimate, Mean, Share
-from nearveil.report.text_table import markdown_table, text_table
+from nearveil.report.text_table import text_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 NOTHING = "–"
 """What stands in a cell without a value."""
 _MOST_DECIMALS = 5
+# Runs that agree have an interval of a rounding error.
+_NOUGHT = 1e-12
 
 
 def cells_of(values: Sequence[object]) -> list[str]:
@@ -34,23 +36,19 @@ def cells_of(values: Sequence[object]) -> list[str]:
     >>> cells_of([Share(0.95, 0.899, 0.982), "never", 25_000])
     ['0.95 (0.90–0.98)', 'never', '25,000']
     """
-    own = [_decimals(value) for value in values]
-    # Numbers without intervals keep their digits beside those that have one.
-    measured = [has_interval(value) for value in values]
-    known = [one for one, has in zip(own, measured, strict=True) if one is not None and has == any(measured)]
-    alike: int | None = None
-    if known:
-        alike = round(median(known)) if any(measured) else max(known)
+    decimals = [_decimals(value) for value in values]
+    for measured in (True, False):
+        same = [row for row, value in enumerate(values) if _has_interval(value) == measured]
+        known = [one for row in same if (one := decimals[row]) is not None]
         # Each its own if one digit of an interval would not be left, or if sizes differ much.
-        alike = alike if max(known) <= alike + 1 and max(known) - min(known) <= 2 else None
-    return [
-        format_value(value, one if alike is None or one is None or has != any(measured) else alike)
-        for value, one, has in zip(values, own, measured, strict=True)
-    ]
+        alike = (round(median(known)) if measured else max(known)) if known else 0
+        if known and max(known) <= alike + 1 and max(known) - min(known) <= 2:
+            for row in same:
+                decimals[row] = alike if decimals[row] is not None else None
+    return [format_value(value, one) for value, one in zip(values, decimals, strict=True)]
 
 
-def has_interval(value: object) -> bool:
-    """Whether a value is an estimate with an interval."""
+def _has_interval(value: object) -> bool:
     return isinstance(value, Share) or (isinstance(value, Mean) and value.half_width is not None)
 
 
@@ -73,15 +71,15 @@ def format_value(value: object, decimals: int | None = None) -> str:
 def _number(value: float, decimals: int | None) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    return f"{value:,.{decimals or 0}f}"
+    return f"{value:z,.{decimals or 0}f}"
 
 
 def _decimals(value: object) -> int | None:
-    """Return how many decimals a value needs: two digits of its interval, or three of its own."""
-    if isinstance(value, Mean) and value.half_width:
+    """Return how many decimals a value needs: two digits of its interval (or of a small share), or three of its own."""
+    if isinstance(value, Mean) and value.half_width and value.half_width > _NOUGHT:
         return _until_digit(value.half_width, 2)
     if isinstance(value, Share):
-        return max(2, _until_digit(value.high - value.low, 1))
+        return max(2, _until_digit(value.high - value.low, 1), _until_digit(value.high, 2))
     number = value.value if isinstance(value, Mean) else value
     if isinstance(number, bool | str | Integral) or not isinstance(number, Real) or not math.isfinite(number):
         return None
@@ -119,18 +117,15 @@ def frame_markdown(frame: DataFrame, title: str) -> str:
     """Return a table as Markdown below a title."""
     headers, rows = frame_cells(frame)
     lines = [[" ".join(cell.replace("|", "\\|").split()) for cell in row] for row in (headers, *rows)]
-    return f"# {title}\n\n{markdown_table(lines[0], lines[1:])}"
+    lines.insert(1, ["---"] * len(headers))
+    return "\n".join([f"# {title}", "", *(f"| {' | '.join(line)} |" for line in lines), ""])
 
 
 # Attacks.
 
 
-HEADERS = (
-    "attack", "dataset", "k", "colluders", "Dist (m)", "Acc", "Cost (s)", "queries", "p95", "certified",
-    "radius (m)",
-)  # fmt: skip
 PAPER_TAU_M = 100.0
-PAPER_HEADERS = ("paper: Dist (m)", "Acc", "Cost (s)")
+_PAPER_HEADERS = ("paper: Dist (m)", "Acc", "Cost (s)")
 
 
 def table_notes(*, tau_m: float, runs: int, instances: int) -> str:
@@ -138,38 +133,47 @@ def table_notes(*, tau_m: float, runs: int, instances: int) -> str:
     over = f" (± half the 95 % interval over {runs} runs of {instances} attacks)" if runs > 1 else ""
     return (
         f"Dist: mean error{over}; Acc: share found within {tau_m:g} m, with a binomial 95 % interval.\n"
-        "queries: questions per attack (p95: 95 % need no more); certified: share in which the answers leave no other\n"
-        "place (where people are protected, for the published one); radius: mean distance within which the attack\n"
-        "says that the service has the target, surely where certified, else in 95 % of cases."
+        "queries: per attack (p95: 95 % need no more); certified: share in which the answers leave no other location\n"
+        "(where users are protected, for the published one); radius: mean distance within which the attack says that\n"
+        "the service has the target, surely where certified, else in 95 % of cases."
     )
 
 
-def attack_cells(row: AttackRow) -> list[str]:
-    """Return one row of the table."""
+def with_paper(rows: Sequence[AttackRow], *, tau_m: float) -> tuple[list[str], list[list[str]]]:
+    """Return headers and cells, with the paper's columns where any row has a value there."""
+    table = [_cells(row) for row in rows]
+    printed = [_printed(row) if tau_m == PAPER_TAU_M else None for row in rows]
+    cells = [list(row.values()) for row in table]
+    if not any(printed):
+        return list(table[0]), cells
+    beside = [own + (paper or [NOTHING] * 3) for own, paper in zip(cells, printed, strict=True)]
+    return [*table[0], *_PAPER_HEADERS], beside
+
+
+def _cells(row: AttackRow) -> dict[str, str]:
     score, of_lists = row.score, row.answers == "list"
-    return [
-        row.attack,
-        row.dataset,
-        str(row.k) if of_lists else NOTHING,
-        str(row.colluders) if of_lists else NOTHING,
-        _meters(score.dist_m),
-        format_value(score.acc, 3),
-        f"{score.cost_s.value:.3f}",
-        format_value(score.queries, 1),
-        f"{score.queries_p95:.0f}",
-        f"{score.certified.value:.2f}" if row.attack == "adaptive" else NOTHING,
-        format_value(score.radius_m, 0),
-    ]
+    return {
+        "attack": row.attack,
+        "dataset": row.dataset,
+        "k": str(row.k) if of_lists else NOTHING,
+        "colluders": str(row.colluders) if of_lists else NOTHING,
+        "Dist (m)": _meters(score.dist_m),
+        "Acc": format_value(score.acc, 3),
+        "Cost (s)": f"{score.cost_s.value:.3f}",
+        "queries": format_value(score.queries, 1),
+        "p95": f"{score.queries_p95:.0f}",
+        "certified": f"{score.certified.value:.2f}" if row.attack == "adaptive" else NOTHING,
+        "radius (m)": format_value(score.radius_m, 0),
+    }
 
 
-def paper_cells(row: AttackRow) -> list[str]:
+def _printed(row: AttackRow) -> list[str] | None:
     """Return the paper's values for the same cell, where it has any."""
-    found = None if row.protected or row.answers != "list" else _paper().get((row.attack, row.dataset, row.k))
-    return [NOTHING] * 3 if found is None else found
+    return None if row.protected or row.answers != "list" else _table1().get((row.attack, row.dataset, row.k))
 
 
 @cache
-def _paper() -> dict[tuple[str, str, int], list[str]]:
+def _table1() -> dict[tuple[str, str, int], list[str]]:
     """Read the paper's Table 1 by attack, population and k, without pandas, which attacks do not need."""
     path = resources.files("nearveil.evaluation") / "paper_numbers" / "table1_attacks.csv"
     return {
@@ -178,17 +182,12 @@ def _paper() -> dict[tuple[str, str, int], list[str]]:
     }
 
 
-def with_paper(rows: Sequence[AttackRow], *, tau_m: float) -> tuple[list[str], list[list[str]]]:
-    """Headers and cells, with the paper's columns where any row has a value there."""
-    beside = tau_m == PAPER_TAU_M and any(paper_cells(row)[0] != "–" for row in rows)
-    headers = [*HEADERS, *(PAPER_HEADERS if beside else ())]
-    return headers, [[*attack_cells(row), *(paper_cells(row) if beside else ())] for row in rows]
-
-
 def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]:
     """Return one row for machines."""
     score = row.score
-    means = ("dist_m", "cost_s", "queries")
+    estimates: dict[str, Estimate] = {
+        name: getattr(score, name) for name in ("dist_m", "cost_s", "queries", "acc", "certified")
+    }
     return {
         "attack": row.attack,
         "answers": row.answers,
@@ -197,43 +196,38 @@ def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]
         "colluders": row.colluders,
         "runs": score.runs,
         "instances": score.instances,
-        **{name: _rounded(getattr(score, name)) for name in (*means, "acc", "certified", "acc_served")},
+        **_numbers(estimates),
+        "acc_served": _rounded(score.acc_served),
         "queries_p95": round(score.queries_p95, 1),
         "protected": row.protected,
         "false_certificates": score.false_certificates,
         "questions_at_least": _rounded(score.at_least),
-        **{name: _rounded(getattr(score, name)) for name in ("radius_m", "radius_held")},
+        "radius_m": _rounded(score.radius_m),
+        "radius_held": _rounded(score.radius_held),
         "policy": row.policy or None,
-        "interval_95": {name: _interval(getattr(score, name)) for name in (*means, "acc", "certified")},
         "bayes_dist_m": None if best is None else _rounded(best.dist_m),
         "bayes_acc": None if best is None else _rounded(best.found),
-        "bayes": None if best is None else _best_document(best),
+        "bayes": None if best is None else _document(best) | {"tenths_of_density": list(map(_document, best.tenths))},
     }
 
 
-def _best_document(best: BestAttacker) -> dict[str, Any]:
-    return {**_score_document(best), "tenths_of_density": [_score_document(tenth) for tenth in best.tenths]}
-
-
-def _score_document(score: AttackerScore) -> dict[str, Any]:
+def _document(score: AttackerScore) -> dict[str, Any]:
     estimates: dict[str, Estimate] = {"dist_m": score.dist_m, "acc": score.found, "named": score.named}
-    return {
-        "targets": score.targets,
-        **{name: _rounded(estimate) for name, estimate in estimates.items()},
-        "interval_95": {name: _interval(estimate) for name, estimate in estimates.items()},
+    return {"targets": score.targets, **_numbers(estimates)}
+
+
+def _numbers(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
+    """Return numbers, and beside them half the interval of each mean and the ends of that of each share."""
+    intervals = {
+        name: _rounded(one.half_width) if isinstance(one, Mean) else [_rounded(one.low), _rounded(one.high)]
+        for name, one in estimates.items()
     }
+    return {**{name: _rounded(one) for name, one in estimates.items()}, "interval_95": intervals}
 
 
 def _rounded(value: Estimate | float | None) -> float | None:
     number = value.value if isinstance(value, Mean | Share) else value
     return None if number is None else round(number, 4)
-
-
-def _interval(estimate: Estimate) -> float | list[float | None] | None:
-    """Return half the interval of a mean, and the ends of that of a share."""
-    if isinstance(estimate, Mean):
-        return _rounded(estimate.half_width)
-    return [_rounded(estimate.low), _rounded(estimate.high)]
 
 
 def best_attacker_text(best: BestAttacker, tau_m: float) -> str:
@@ -244,12 +238,11 @@ def best_attacker_text(best: BestAttacker, tau_m: float) -> str:
     )
     if not best.tenths:
         return f"{said}."
-    names = ["1 (densest)", *map(str, range(2, 10)), "10 (sparsest)"]
     rows = [
-        [name, format_value(one.named, 3), format_value(one.found, 3), _meters(one.dist_m)]
-        for name, one in zip(names, best.tenths, strict=True)
+        [str(number), format_value(one.named, 3), format_value(one.found, 3), _meters(one.dist_m)]
+        for number, one in enumerate(best.tenths, start=1)
     ]
-    table = text_table(["tenth of density", "named", f"within {tau_m:g} m", "mean error (m)"], rows)
+    table = text_table(["tenth of density (1: densest)", "named", f"within {tau_m:g} m", "mean error (m)"], rows)
     return f"{said},\n  and {_percent(best.tenths[-1].named)} of the sparsest tenth.\n\n{table}"
 
 

@@ -1,4 +1,4 @@
-"""Tables as text for a terminal, and as Markdown."""
+"""Tables as text for a terminal."""
 
 from __future__ import annotations
 
@@ -60,12 +60,6 @@ def _column_widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
             number = max(range(len(widths)), key=lambda each: (widths[each] > least[each], widths[each]))
             widths[number] -= 1
     return widths
-
-
-def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return the same as Markdown."""
-    lines = [headers, ["---"] * len(headers), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def _is_figure(cell: str) -> bool:

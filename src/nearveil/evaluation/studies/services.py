@@ -34,12 +34,10 @@ from nearveil.region import named_region
 from nearveil.types import FloatArray
 
 CITY = "demo city"
-USERS, SLOW_USERS = 100, 40
-"""How many users are attacked, and how many where an attack takes over a second."""
-MAPPED_USERS = 2_000
-"""How many users a campaign maps: all 25,000 take minutes."""
+USERS, SLOW_USERS, MAPPED_USERS = 100, 40, 2_000
+"""Users attacked, those where an attack takes over a second, and users that a campaign maps."""
 
-# Users in a list, the attacker's accounts, and users that a start is near to.
+# Users in a list, the attacker's accounts, users that a start is near to.
 _K, _ACCOUNTS, _AROUND = 10, 4, 21
 _QUICK_CITY, _QUICK_USERS, _QUICK_GUESSES = 400, 20, 100
 _AT_ONCE, _MOST = 10, 0.5
@@ -198,10 +196,11 @@ def summary(runs: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (dataset, name), group in runs.groupby(["dataset", "service"], sort=False):
         parts = dict(list(group.groupby("by")))
-        attacked, row = parts["attack"], {"dataset": dataset, "service": name}
-        shares = {column: _share(attacked[column].mean(), len(attacked)) for column in ("found", "certified")}
-        row |= {"users": len(attacked), "queries": mean_over_runs(attacked["queries"].dropna().tolist()), **shares}
-        row["false"] = int(attacked["false"].sum())
+        attacked, users = parts["attack"], len(parts["attack"])
+        asked = attacked["queries"].dropna().tolist()
+        row = {"dataset": dataset, "service": name, "users": users, "queries": mean_over_runs(asked)}
+        row |= {column: _share(attacked[column].mean(), users) for column in ("found", "certified")}
+        row |= {"false": int(attacked["false"].sum()), "unlisted": users - len(asked)}
         mapped, best = (parts[by].iloc[0] if by in parts else None for by in ("campaign", "best attacker"))
         row["campaign"] = None if mapped is None or not mapped["located"] else mapped["queries"] / mapped["located"]
         row["located"] = None if mapped is None else mapped["located"] / mapped["users"]
@@ -223,18 +222,19 @@ def tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "exposed": "best attacker finds within 100 m", "named": "named in the sparsest tenth",
     }  # fmt: skip
     found = summary(runs).rename(columns=names).astype(object)
-    alone = found["dataset"].nunique() == 1
-    return {"services": found.where(found.notna(), None).drop(columns=["dataset"] if alone else [])}
+    idle = ["unlisted", "dataset"] if found["dataset"].nunique() == 1 else ["unlisted"]
+    return {"services": found.where(found.notna(), None).drop(columns=idle)}
 
 
 def facts(runs: pd.DataFrame) -> dict[str, Any]:
     """Return how many services without noise give most users away, and what the best attacker finds with noise."""
     found = summary(runs)
     bare, hidden = found[found["exposed"].isna()], found[found["exposed"].notna()]
-    open_to_all = bare[[share.value >= _MOST for share in bare["found"]]]
+    exposed = bare[[share.value >= _MOST for share in bare["found"]]]
     return {
-        "bare": len(bare), "exposed": len(open_to_all),
-        "most_queries": max((mean.value for mean in open_to_all["queries"]), default=None),
+        "bare": len(bare), "exposed": len(exposed),
+        "most_queries": max((mean.value for mean in exposed["queries"]), default=None),
+        "unlisted": {row["service"]: (row["unlisted"], row["users"]) for _, row in bare.iterrows() if row["unlisted"]},
         "hidden": {row["service"]: (row["exposed"], row["named"]) for _, row in hidden.iterrows()},
         "mapped": int(runs.loc[runs["by"] == "campaign", "users"].max()),
         "users": int(found["users"].max()), "slow_users": int(found["users"].min()),
