@@ -69,17 +69,14 @@ def test_pictures(points: FloatArray, tmp_path: Path) -> None:
 
 
 def test_services_and_attacks_that_cannot_be(points: FloatArray, san_francisco: Region) -> None:
-    for refused, says in (
-        ({"k": 401}, "k must lie between 1 and the number of people, 400"),
-        ({"mechanism": nv.Square(region="paris"), "region": "san-francisco"}, "another region"),
-    ):
-        with pytest.raises(UsageError, match=says):
-            nv.simulate(points, **refused)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="k must lie between 1 and the number of people, 400"):
+        nv.simulate(points, k=401)
+    with pytest.raises(UsageError, match="another region"):
+        nv.simulate(points, mechanism=nv.Square(region="paris"), region="san-francisco")
     open_one = nv.simulate(points)
     oracle = SimulatedService(san_francisco, san_francisco.to_metres(points)).oracle(k=10, colluders=1)
     for service, options, says in (
         (open_one, {"target": 400}, "0 to 399"),
-        (open_one, {"target": "ann"}, "0 to 399"),
         (open_one, {"target": 1, "method": "nobodys"}, "no attack"),
         (open_one, {"target": 1, "accounts": 40}, "1 to 32"),
         (open_one, {"target": 1, "truth": (37.7, -122.4)}, "leave region and truth out"),

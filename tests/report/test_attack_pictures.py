@@ -94,24 +94,18 @@ def plain(words: str) -> str:
     return words.replace("\N{NO-BREAK SPACE}", " ")
 
 
-@pytest.mark.parametrize(
-    ("rank", "ranks", "says"),
-    [
+def test_an_answer_is_told_as_a_distance(adaptive: Scene) -> None:
+    """An account at the very location asked from, and the rest at 100 m and 500 m."""
+    for rank, ranks, says in (
         (3, (1, 7), "listed 3rd, so it is 100 m to 500 m away"),
         (1, (2, None), "listed 1st, so it is less than 100 m away"),
         (None, (1, 2), "not listed, so it is more than 500 m away"),
-        (2, (3, 1), "more than 500 m and yet less than 100 m away: the answers contradict each other"),
-    ],
-)
-def test_an_answer_is_told_as_a_distance(
-    adaptive: Scene, rank: int | None, ranks: tuple[int | None, ...], says: str
-) -> None:
-    """An account at the very location asked from, and the rest at 100 m and 500 m."""
-    accounts = ((0.0, 0.0), (100.0, 0.0), (0.0, 500.0))
-    step = TraceStep((0.0, 0.0), rank, accounts, (None, *ranks))
-    text = plain(frames_of(empty(adaptive, (step,)))[0].text)
-    assert "with colluders at 100 m and 500 m. The target is" in text
-    assert says in text
+        (2, (3, 1), "so it is more than 500 m and yet less than 100 m away: the answers contradict each other"),
+    ):
+        step = TraceStep((0.0, 0.0), rank, ((0.0, 0.0), (100.0, 0.0), (0.0, 500.0)), (None, *ranks))
+        text = plain(frames_of(empty(adaptive, (step,)))[0].text)
+        assert "with colluders at 100 m and 500 m. The target is" in text
+        assert says in text
 
 
 def test_a_miss_is_never_called_found(gi_lia: Scene, adaptive: Scene) -> None:
