@@ -151,16 +151,10 @@ def _draw_published(axes: Axes, mechanism: HideAmong, cell: int) -> Any:
     return drawn
 
 
-# Where land is.
-
-
 def draw_land(axes: Axes, region: Region, theme: Theme, place: Callable[[FloatArray], FloatArray]) -> None:
     """Draw the region's water and land below everything else, and nothing beyond the region's edge.
 
-    Parameters
-    ----------
-    place : callable
-        Where on the axes a point is that is given in meters from the region's centre.
+    ``place`` says where on the axes a point is that is given in meters from the region's center.
     """
     # Heavy, and only needed where a picture is drawn.
     from matplotlib.patches import Polygon  # noqa: PLC0415

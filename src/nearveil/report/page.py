@@ -48,18 +48,9 @@ class Section:
 
 
 def write_page(path: Path, *, sections: Sequence[Section], verdicts: DataFrame | None, **about: Any) -> None:
-    """Write a page that opens in any browser without a network.
+    """Write a page that opens in any browser without a network: verdicts first, and then every section.
 
-    Parameters
-    ----------
-    path : Path
-        Replaced if it exists.
-    sections : sequence of Section
-        In this order.
-    verdicts : DataFrame, optional
-        Claims with a verdict each, before everything else.
-    **about
-        What the template says of how the page was made, and its ``title``.
+    ``about`` is its ``title``, and what the template says of how it was made.
     """
     script = verbatim("report.js")
     text = filled(
