@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from nearveil.io.datasets import Dataset
-from nearveil.io.synthetic import on_land, synthetic_city
+from nearveil.io.synthetic import on_land
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.region import Region, named_region, parse_region

@@ -207,11 +207,12 @@ def plot_estimates(
     return line
 
 
-def _intervals(estimates: Sequence[float | Estimate]) -> tuple[FloatArray, FloatArray]:
-    """Return values, and how far each interval reaches below and above; not a number where one has none."""
+def _intervals(estimates: Sequence[float | Estimate]) -> tuple[FloatArray, FloatArray | None]:
+    """Return values, and how far each interval reaches below and above: not a number where one has none."""
     values = np.array([one.value if isinstance(one, Mean | Share) else one for one in estimates], dtype=np.float64)
     ends = [[getattr(one, "low", None), getattr(one, "high", None)] for one in estimates]
-    return values, np.abs(np.array(ends, dtype=np.float64).T - values)
+    reach = np.abs(np.array(ends, dtype=np.float64).T - values)
+    return values, reach if np.isfinite(reach).any() else None
 
 
 def plain_ticks(figure: Figure) -> None:
