@@ -73,7 +73,7 @@ def measure(protection: Protection, places: FloatArray, run: int, *, attacked: i
     sparsest = rng.choice(sparsest_tenth(true_m), size=attacked, replace=False)
     likelihood = channel.at(true_m)
     return {
-        **{f"recall_{utility.k}": utility.recall for utility in utilities},
+        **{f"recall_{k}": utility.recall for k, utility in zip(_KS, utilities, strict=True)},
         "error_m": score.median.error_m.value,
         "within_100_m": score.best_disc.accuracy.value,
         "named": named(likelihood, served, targets),

@@ -12,42 +12,30 @@ from nearveil.evaluation.parallel import WorkerError, in_parallel
 
 
 def double(number: int) -> tuple[int, int]:
+    if number == 3:
+        raise ValueError("three")
+    if number == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
     return 2 * number, os.getpid()
 
 
-def fail_at_three(number: int) -> int:
-    if number == 3:
-        raise ValueError("three")
-    return number
-
-
-def die_at_three(number: int) -> int:
-    if number == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number
-
-
 @pytest.mark.parametrize("cores", [1, 2])
-def test_every_item_is_done_in_order(cores: int) -> None:
+def test_every_item_is_done_in_order_and_an_error_is_the_same_error_here(cores: int) -> None:
     steps: list[int] = []
-    found = list(in_parallel(double, range(9), cores=cores, progress=steps.append))
-    assert [result for result, _ in found] == list(range(0, 18, 2))
+    found = list(in_parallel(double, range(5, 14), cores=cores, progress=steps.append))
+    assert [result for result, _ in found] == list(range(10, 28, 2))
     assert steps == [1] * 9
     # One core is this process, two are others.
     assert (os.getpid() in {pid for _, pid in found}) is (cores == 1)
     assert list(in_parallel(double, [7], cores=8)) == [(14, os.getpid())]
     assert list(in_parallel(double, [], cores=8)) == []
-
-
-@pytest.mark.parametrize("cores", [1, 2])
-def test_an_error_in_a_worker_is_the_same_error_here(cores: int) -> None:
     with pytest.raises(ValueError, match="three"):
-        list(in_parallel(fail_at_three, range(6), cores=cores))
+        list(in_parallel(double, range(4), cores=cores))
 
 
 def test_a_worker_that_dies_is_an_error_in_one_sentence() -> None:
     with pytest.raises(WorkerError, match="a worker process was ended") as caught:
-        list(in_parallel(die_at_three, range(6), cores=2))
+        list(in_parallel(double, range(4, 9), cores=2))
     assert caught.value.exit_code == 1
 
 

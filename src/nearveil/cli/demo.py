@@ -88,9 +88,8 @@ def demo(*, out: Path, seed: int, cores: int | None) -> None:
     _attack_one_user(city, out)
     with progress_bar("attacking many", len(city.services) * len(_ATTACKS) * INSTANCES) as advance:
         city.attack_many(advance)
-    with progress_bar("the best guess", 2 * GUESSED) as advance:
-        for service in city.protected:
-            service.best = measure_best_attacker(service.experiment, advance, targets=GUESSED)
+    for service in city.protected:
+        service.best = measure_best_attacker(service.experiment, progress_bar, targets=GUESSED)
     for service in city.services:
         city.measure_recall(service)
     say(f"\n{_side_by_side(city)}\n\n{_notes(city)}\n\n{_guarantees(city)}")
@@ -285,7 +284,7 @@ def _attack_cells(number: int, city: City) -> list[str]:
 
 
 def _best_cell(best: BestAttacker | None) -> str:
-    return "–" if best is None else f"{best.acc:.0%}, {best.dist_m.value:,.0f} m"
+    return "–" if best is None else f"{best.found.value:.0%}, {best.dist_m.value:,.0f} m"
 
 
 def _notes(city: City) -> str:
@@ -314,7 +313,7 @@ def _ending(city: City, out: Path) -> str:
     """Return the list of files and the conclusion."""
     fewest = min(row.score.queries.value for row in city.open.rows)
     paper, default = (service.recall["users"] for service in city.protected)
-    best = "" if city.default.best is None else f" and the best guess {city.default.best.acc:.0%}"
+    best = "" if city.default.best is None else f" and the best guess {city.default.best.found.value:.0%}"
     return (
         f"\nFiles in {out}: before-after.png (the three services), attack-before.png and .html (one attack on the\n"
         "unprotected one), attack-after.png (the same attack on planar Laplace); people.csv (the synthetic users) and\n"

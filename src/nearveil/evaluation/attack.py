@@ -29,7 +29,7 @@ from nearveil.evaluation.attack_experiment import (
     Instance,
     set_up_attacks,
 )
-from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
+from nearveil.evaluation.best_attacker import BestAttacker, measure_best_attacker
 from nearveil.html_card import html_card, html_table
 from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset
@@ -236,8 +236,6 @@ def attack(
     if isinstance(service, Simulation):
         if region is not None or truth is not None:
             raise UsageError("a simulated service knows its region and where people are; leave region and truth out")
-        if target is None:
-            raise UsageError("say whom to find: target=...")
         return _attack_simulation(service, target, method, accounts, tau_m, start)
     if region is None:
         raise UsageError("say where the service is: region='berlin', a box, or a GeoJSON file")
@@ -247,10 +245,7 @@ def attack(
     if not isinstance(service, Oracle):
         result = setup.attack.locate(service, begin)
     elif begin is None or target is None:
-        raise UsageError(
-            "say whom to find and where the attack begins: target=..., start=(latitude, longitude), where the "
-            "target is listed"
-        )
+        raise UsageError("say whom to find, and where the attack begins: target=..., start=(latitude, longitude)")
     else:
         result = setup.attack.infer(service, target, begin)
     known = None if truth is None else spot_of(box.to_metres([truth])[0])
@@ -258,7 +253,7 @@ def attack(
 
 
 def _attack_simulation(
-    simulation: Simulation, target: Person, method: str | Attack, accounts: int, tau_m: float,
+    simulation: Simulation, target: Person | None, method: str | Attack, accounts: int, tau_m: float,
     start: tuple[float, float] | None,
 ) -> AttackOutcome:  # fmt: skip
     experiment, k = simulation.experiment, simulation.k
@@ -374,8 +369,5 @@ def attack_population(
         experiment.publish_all(advance)
     with progress(f"attacking {name}", len(ks) * len(setups) * protocol.runs * protocol.instances) as advance:
         rows = experiment.run(setups, ks, person=person, cores=used, progress=advance)
-    best = None
-    if mechanism is not None:
-        with progress(f"the best attacker on {name}", TARGETS) as advance:
-            best = measure_best_attacker(experiment, advance, cores=used)
+    best = measure_best_attacker(experiment, progress, cores=used)
     return PopulationAttack(rows=rows, best=best, experiment=experiment, attack_setups=setups, ks=ks, person=person)

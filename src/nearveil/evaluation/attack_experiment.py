@@ -81,16 +81,14 @@ class Instance:
 class Service:
     """A service as it answers in one run: from ``places`` in degrees, as ``mechanism`` published them if there is one.
 
-    It may publish the attacker's accounts as well, or has them where they are put.
+    It has the attacker's accounts where they are put.
     """
 
     region: Region
     places: FloatArray
     mechanism: Mechanism | None = None
-    publishes_accounts: bool = False
     answers: Answers = LISTS
     policy: AnswerPolicy = field(default_factory=AnswerPolicy)
-    tells_exact: bool = False
     seed: int = 1
 
     @cached_property
@@ -100,11 +98,7 @@ class Service:
 
     def open(self) -> SimulatedService:
         """Start the service."""
-        own = self.mechanism if self.publishes_accounts else None
-        return SimulatedService(
-            self.region, self.served_m, colluder_mechanism=own, rng=self.seed, policy=self.policy,
-            tells_exact=self.tells_exact,
-        )  # fmt: skip
+        return SimulatedService(self.region, self.served_m, rng=self.seed, policy=self.policy)
 
     def attack(
         self, setup: AttackSetup, k: int, instances: Sequence[Instance], *, first: int = 0, near: Spot | None = None
@@ -186,7 +180,7 @@ def run_attacks(tasks: Sequence[Task], *, cores: int = 1, progress: Progress | N
     parts: list[tuple[int, int, Task]] = []
     for number, (service, setup, k, instances) in enumerate(tasks):
         # Other processes get no mechanism that they do not need, which may be large.
-        sent = service if service.publishes_accounts else replace(service, mechanism=None)
+        sent = replace(service, mechanism=None)
         starts = range(0, len(instances), _INSTANCES_AT_ONCE)
         parts += [(number, at, (sent, setup, k, instances[at : at + _INSTANCES_AT_ONCE])) for at in starts]
     found: list[list[AttackResult]] = [[] for _ in tasks]
@@ -318,18 +312,14 @@ def score_attempts(runs: Sequence[Sequence[Attempt]], *, tau_m: float) -> Attack
 class AttackProtocol:
     """How attacks are measured: runs with seeds of their own, targets in each, and how near counts as found.
 
-    With ``published_colluders`` the service publishes the attacker's accounts like everybody else's, else it has them
-    where they are. ``policy`` is what it does to a list before it shows it. With ``tells_exact`` attackers are told
-    that lists are exact, where they are, and so need no confirmations: the paper's setting.
+    ``policy`` is what the service does to a list before it shows it.
     """
 
     runs: int = 5
     instances: int = 50
     tau_m: float = 100.0
     seed: int = 1
-    published_colluders: bool = False
     policy: AnswerPolicy = field(default_factory=AnswerPolicy)
-    tells_exact: bool = False
 
     def __post_init__(self) -> None:
         if self.runs < 1 or self.instances < 1:
@@ -351,7 +341,6 @@ class AttackRow:
     k: int
     colluders: int
     protected: bool
-    published_colluders: bool
     score: AttackScore
     answers: str = "list"
     policy: str = ""
@@ -390,8 +379,7 @@ class AttackExperiment:
                 places = own.perturb(places)
             self._services[run] = Service(
                 region=self.dataset.region, places=places, mechanism=own, seed=seed, answers=self.answers,
-                publishes_accounts=protocol.published_colluders, policy=protocol.policy,
-                tells_exact=protocol.tells_exact,
+                policy=protocol.policy,
             )  # fmt: skip
         return self._services[run]
 
@@ -445,6 +433,6 @@ class AttackExperiment:
         ]
         return AttackRow(
             attack=setup.attack.name, dataset=self.dataset.name, k=k, colluders=setup.colluders,
-            protected=self.mechanism is not None, published_colluders=self.protocol.published_colluders,
+            protected=self.mechanism is not None,
             score=score_attempts(attempts, tau_m=tau_m), answers=str(self.answers), policy=str(self.protocol.policy),
         )  # fmt: skip

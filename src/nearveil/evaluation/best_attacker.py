@@ -17,10 +17,7 @@ from nearveil.evaluation.parallel import in_parallel
 from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
 from nearveil.evaluation.tradeoff import chances_to_be_named, guesses
 from nearveil.mechanisms.base import Mechanism
-from nearveil.types import BoolArray, FloatArray, IntArray, Progress
-
-TARGETS = NAMING_TARGETS
-"""How many users are guessed, where there are as many."""
+from nearveil.types import BoolArray, FloatArray, IntArray, ProgressBar, no_bar
 
 # Without a density the attacker samples the mechanism, which takes long.
 _SAMPLED_TARGETS = 200
@@ -47,19 +44,9 @@ class BestAttacker(AttackerScore):
 
     tenths: tuple[AttackerScore, ...] = ()
 
-    @property
-    def acc(self) -> float:
-        """The share within tau alone."""
-        return self.found.value
-
-    @property
-    def named_sparsest(self) -> Share | None:
-        """The share of the sparsest tenth that is named."""
-        return self.tenths[-1].named if self.tenths else None
-
 
 def measure_best_attacker(
-    experiment: AttackExperiment, progress: Progress | None = None, *, targets: int = TARGETS, cores: int = 1
+    experiment: AttackExperiment, progress: ProgressBar = no_bar, *, targets: int = NAMING_TARGETS, cores: int = 1
 ) -> BestAttacker | None:
     """Let the Bayes attacker guess from the published locations of the first run; None where nothing protects.
 
@@ -75,11 +62,8 @@ def measure_best_attacker(
     rows = rng.choice(len(places), size=min(targets, len(places)), replace=False)
     starts = range(0, len(rows), _AT_ONCE)
     work = [(service.mechanism, places, service.places, rows[at : at + _AT_ONCE], tau_m) for at in starts]
-    parts = []
-    for answer in in_parallel(_guess, work, cores=cores):
-        parts.append(answer)
-        if progress:
-            progress(len(answer[0]))
+    with progress(f"the best attacker on {experiment.dataset.name}", len(work)) as advance:
+        parts = list(in_parallel(_guess, work, cores=cores, progress=advance))
     errors_m, near, named = (np.concatenate(column) for column in zip(*parts, strict=True))
     tenths = density_tenths(experiment.true_m)[rows]
 

@@ -19,20 +19,16 @@ from nearveil.attacks.from_map import FromMap
 from nearveil.attacks.policies import AnswerPolicy, as_policy
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack import FROM_TRUE_PLACES, in_service_region
+from nearveil.evaluation.attack import in_service_region
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, instances_of_person
-from nearveil.evaluation.best_attacker import TARGETS, BestAttacker, measure_best_attacker
+from nearveil.evaluation.best_attacker import BestAttacker, measure_best_attacker
 from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
-from nearveil.html_card import html_card
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, Progress, ProgressBar, no_bar
 
-FURTHER = 100
-"""How many further users join, where there are ten times as many."""
-
-_LEAST_MOST = 200
+_LEAST_QUERIES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,15 +100,11 @@ class CampaignOutcome:
         """Share of users seen whom their radius holds; None if nobody was seen."""
         return float(np.mean(self.errors_m <= self.result.radii_m)) if len(self.rows) else None
 
-    def _repr_html_(self) -> str:
-        """How the campaign went, for a notebook: no place is in it."""
-        return html_card("Campaign", list(campaign_cells(self).items()), notes=[FROM_TRUE_PLACES])
-
 
 def attack_campaign(
     points: object, *, region: Region | str | None = None, name: str = "people", k: int = 10,
     mechanism: Mechanism | None = None, tau_m: float = 100.0, policy: AnswerPolicy | str | None = None,
-    further: int = FURTHER, seed: int = 1, cores: int | None = None, progress: ProgressBar = no_bar,
+    further: int = 100, seed: int = 1, cores: int | None = None, progress: ProgressBar = no_bar,
 ) -> CampaignOutcome:  # fmt: skip
     """Map a whole crowd by asking ranked lists from many locations, then find further users with the map.
 
@@ -148,16 +140,13 @@ def attack_campaign(
     with progress(f"protecting {name}", 1) as advance:
         experiment.publish_all(advance)
     served_m = experiment.service(0).served_m
-    most = max(2 * len(at_first), _LEAST_MOST)
+    most = max(2 * len(at_first), _LEAST_QUERIES)
     campaign = Campaign(half_extent_m=box.half_extent_m, tau_m=tau_m, most_questions=most, seed=seed)
     service = SimulatedService(box, served_m[at_first], rng=seed, policy=protocol.policy)
     result = campaign.run(service.oracle(k=k, colluders=0, most_queries=most), progress)
     with progress("finding further people", len(later)) as advance:
         joined = _find_further(experiment, result, at_first, later, k, advance)
-    best = None
-    if mechanism is not None:
-        with progress(f"the best attacker on {name}", TARGETS) as advance:
-            best = measure_best_attacker(experiment, advance, cores=cores or os.cpu_count() or 1)
+    best = measure_best_attacker(experiment, progress, cores=cores or os.cpu_count() or 1)
     return CampaignOutcome(
         name=name, region=box, k=k, tau_m=tau_m, result=result, rows=np.array(result.people, dtype=np.int64),
         true_m=experiment.true_m[at_first], served_m=served_m[at_first], further=joined, best=best,
@@ -263,5 +252,5 @@ def campaign_document(outcome: CampaignOutcome) -> dict[str, Any]:
             },
         },
         "bayes_dist_m": None if best is None else rounded(best.dist_m.value),
-        "bayes_acc": None if best is None else rounded(best.acc),
+        "bayes_acc": None if best is None else rounded(best.found.value),
     }  # fmt: skip

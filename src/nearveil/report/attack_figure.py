@@ -25,7 +25,6 @@ from nearveil.attacks.oracle import Spot
 from nearveil.report.attack_scene import (
     Scene,
     View,
-    accounts_of,
     bounds_of,
     close_view,
     end_view,
@@ -186,7 +185,7 @@ def draw_ends(chart: MapAxes, scene: Scene, *, estimate: bool = True) -> None:
 def add_legend(figure: Figure, scene: Scene, columns: int, *, at_once: bool = False, **options: Any) -> None:
     """Explain the marks that this attack needs: below the charts, or where ``options`` of matplotlib's legend say.
 
-    ``at_once``: all queries are in one picture, and in it every account as often as it moved.
+    ``at_once``: all queries are in one picture.
     """
     absent = {
         "where the person is published": scene.published is None,
@@ -203,8 +202,7 @@ def add_legend(figure: Figure, scene: Scene, columns: int, *, at_once: bool = Fa
         if not absent.get(name, False):
             look = {**mark, "linestyle": "none", "markersize": min(mark["markersize"], 11)}
             own = [{"color": colour} for colour in some] if name == "a question, numbered" else [{}]
-            moves = "; it moves" if at_once and name == "a colluder" else ""
-            handles[legend_name(scene, name) + moves] = tuple(Line2D([], [], **(look | colour)) for colour in own)
+            handles[legend_name(scene, name)] = tuple(Line2D([], [], **(look | colour)) for colour in own)
         if name == "the person":
             handles[f"within {length(scene.tau_m)} of the person"] = disc_handle("", TRUE_COLOUR, dashes="--")
     if scene.result.trace.circles:
@@ -233,18 +231,15 @@ def draw_attack(scene: Scene, path: Path, *, title: str) -> None:
 
     It shows true locations, so it is for synthetic users, or for the operator's eyes only.
     """
-    # Where the others are is not known of a service of one's own: the whole region would be empty.
-    whole = len(scene.people_m) > 0
     lines = textwrap.wrap(heading(scene, title), _TITLE_LETTERS)
     below = textwrap.wrap(summary(scene), _SUMMARY_LETTERS)
     end, close = end_view(scene), close_view(scene)
     with house_style(), mpl.rc_context(_WORDS):
-        height_in = (9.6 if whole else 6.2) + _LINE_INCHES * (len(lines) + len(below))
+        height_in = 9.6 + _LINE_INCHES * (len(lines) + len(below))
         figure = Figure(figsize=(_WIDTH_IN, height_in), layout="constrained")
         # The region and the attack above; the last stretch below the attack, beside it the legend.
-        grid = figure.subplot_mosaic([["region", "attack"], ["legend", "end"]] if whole else [["attack", "end"]])
-        if whole:
-            _draw_region(grid["region"], scene, close)
+        grid = figure.subplot_mosaic([["region", "attack"], ["legend", "end"]])
+        _draw_region(grid["region"], scene, close)
         for name, view, size in (("attack", close, 5), ("end", end, 9)):
             chart = MapAxes(grid[name], view, scene.truth, "the person")
             draw_people(chart, scene, size)
@@ -253,15 +248,11 @@ def draw_attack(scene: Scene, path: Path, *, title: str) -> None:
             _draw_knowledge(chart, scene)
             _draw_questions(chart, scene)
             draw_ends(chart, scene)
-        grid["attack"].set_title("The attack (the square on the left)" if whole else "The attack")
-        grid["end"].set_title(f"The last stretch (the square {'above' if whole else 'on the left'})")
-        if whole:
-            grid["legend"].axis("off")
-            middle = {"bbox_to_anchor": (0.5, 0.5), "bbox_transform": grid["legend"].transAxes, "loc": "center"}
-            add_legend(figure, scene, 1, at_once=True, fontsize=11, labelspacing=0.9, **middle)
-        else:
-            add_legend(figure, scene, 2, at_once=True, fontsize=11)
-        _draw_order(figure, [grid["legend"]] if whole else [grid["attack"], grid["end"]], scene)
+        grid["attack"].set_title("The attack (the square on the left)")
+        grid["end"].set_title("The last stretch (the square above)")
+        grid["legend"].axis("off")
+        middle = {"bbox_to_anchor": (0.5, 0.5), "bbox_transform": grid["legend"].transAxes, "loc": "center"}
+        add_legend(figure, scene, 1, at_once=True, fontsize=11, labelspacing=0.9, **middle)
         # Empty lines below the title keep room for the summary, which is not bold. Dollars are no formulas.
         figure.suptitle("\n".join([*lines, *("" for _ in below)]), fontsize=14, fontweight="bold", parse_math=False)
         top = 1 - (0.12 + _LINE_INCHES * len(lines)) / height_in
@@ -280,7 +271,9 @@ def _draw_region(axes: Axes, scene: Scene, close: View) -> None:
     colluders = [spot for step in scene.steps for spot in step.colluders]
     whole.marks(colluders, **{**MARKS["a colluder"], "markersize": 4})
     whole.frame(close, 0.025 * whole.view.half_m)
-    axes.set_title(f"The whole region ({len(scene.people_m):,} people)")
+    people = len(scene.people_m)
+    # Where the others are is not known of a service of one's own.
+    axes.set_title("The whole region" + (f" ({people:,} people)" if people else ""))
 
 
 def _draw_knowledge(chart: MapAxes, scene: Scene) -> None:
@@ -291,7 +284,7 @@ def _draw_knowledge(chart: MapAxes, scene: Scene) -> None:
         share = 0.25 + 0.3 * order / len(scene.steps)
         chart.boxes(scene.boxes(step.cells), tint(colour, share), tint(colour, share + 0.35), zorder=1 + 0.001 * order)
         # Of an answer only the two accounts that the user came between, which say what is possible.
-        for radius_m in bounds_of(accounts_of(step), step.rank):
+        for radius_m in bounds_of(step):
             if 0 < radius_m < math.inf:
                 chart.circle(step.place, radius_m, edgecolor=colour, linewidth=1, linestyle=":", zorder=3)
     for circle in scene.result.trace.circles:
@@ -303,7 +296,8 @@ def _draw_questions(chart: MapAxes, scene: Scene) -> None:
     """Draw locations with the numbers of the queries asked there, and the colluders."""
     asked: dict[Spot, list[int]] = {}
     for number, step in enumerate(scene.steps, start=1):
-        asked.setdefault(step.place, []).append(number)
+        if chart.view.holds(step.place):
+            asked.setdefault(step.place, []).append(number)
     colluders = [spot for step in scene.steps for spot in step.colluders]
     chart.marks(colluders, **MARKS["a colluder"])
     colours, half_m = shades(len(scene.steps)), chart.view.half_m
@@ -339,19 +333,3 @@ def _ranges(numbers: Sequence[int]) -> str:
         else:
             runs.append([number, number])
     return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in runs)
-
-
-def _draw_order(figure: Figure, above: list[Axes], scene: Scene) -> None:
-    """Draw the scale of the queries' colors."""
-    if len(scene.steps) < 2:
-        return
-    colours = mpl.colors.ListedColormap(shades(len(scene.steps)))
-    scale = mpl.cm.ScalarMappable(mpl.colors.Normalize(0.5, len(scene.steps) + 0.5), colours)
-    options: dict[str, Any] = {
-        "shrink": 0.8 / len(above),
-        "aspect": 20,
-        "pad": 0.02,
-        "label": "question",
-        "location": "bottom",
-    }
-    figure.colorbar(scale, ax=above, ticks=mpl.ticker.MaxNLocator(integer=True), **options)

@@ -14,10 +14,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
 
-from nearveil.attacks.base import TraceStep
-from nearveil.attacks.oracle import Spot
 from nearveil.report.attack_figure import MARKS, MapAxes, add_legend, draw_ends, draw_people, shades, tint
-from nearveil.report.attack_scene import Frame, Scene, View, frames_of, heading, length
+from nearveil.report.attack_scene import Frame, Scene, frames_of, heading
 from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, house_style
 
 _QUESTION_MS, _RESULT_MS = 900, 3000
@@ -87,32 +85,9 @@ def draw_frame(chart: MapAxes, scene: Scene, frame: Frame, colours: Sequence[str
         return
     if frame.ring_m is not None:
         chart.ring(frame.step.place, frame.ring_m, facecolor=tint(CIRCLE_COLOUR, 0.3), zorder=1)
-    _draw_colluders(chart, frame.step)
+    for colluder in frame.step.colluders:
+        radius_m = math.dist(frame.step.place, colluder)
+        chart.circle(frame.step.place, radius_m, edgecolor=COLLUDER_COLOUR, linewidth=1.3, linestyle=":", zorder=4)
+        chart.marks(colluder, **{**MARKS["a colluder"], "markersize": 9})
     chart.marks(frame.step.place, **{**MARKS["a question, numbered"], "color": colour, "markersize": 17, "zorder": 8.5})
     chart.write(frame.step.place, str(frame.number), "black" if sum(to_rgb(colour)) > 1.5 else "white", colour)
-
-
-def _draw_colluders(chart: MapAxes, step: TraceStep) -> None:
-    """Draw the attacker's accounts at their distances; say how far those are that are out of sight."""
-    for colluder in step.colluders:
-        radius_m = math.dist(step.place, colluder)
-        chart.circle(step.place, radius_m, edgecolor=COLLUDER_COLOUR, linewidth=1.3, linestyle=":", zorder=4)
-        chart.marks(colluder, **{**MARKS["a colluder"], "markersize": 9})
-    far = [colluder for colluder in step.colluders if not chart.view.holds(colluder)]
-    if far:
-        distances = sorted(math.dist(step.place, colluder) for colluder in far)
-        text = "\n".join(["colluder", *(length(distance) for distance in distances), "away"])
-        chart.write(_at_edge(chart.view, step.place, far[0]), text)
-
-
-def _at_edge(view: View, start: Spot, towards: Spot) -> Spot:
-    """Return where the way to a location out of sight leaves the view, a little inside."""
-    ways = zip(start, towards, view.centre, strict=True)
-    rooms = [(0.88 * view.half_m + (middle - here if there > here else here - middle), abs(there - here))
-             for here, there, middle in ways]  # fmt: skip
-    share = min(1.0, *(max(room, 0.0) / way for room, way in rooms if way))
-    x, y = start[0] + share * (towards[0] - start[0]), start[1] + share * (towards[1] - start[1])
-    # Not on the query's own mark, where that is close to the edge.
-    if math.dist((x, y), start) < 0.2 * view.half_m:
-        x += math.copysign(0.25 * view.half_m, view.centre[0] - x)
-    return x, y

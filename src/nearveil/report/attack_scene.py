@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -95,39 +94,28 @@ Bounds = tuple[float, float]
 _RIGHT_HERE_M = 1e-3
 
 
-class Account(NamedTuple):
-    """One of the attacker's accounts: how far from the query it was put, and its rank in the list."""
-
-    distance_m: float
-    rank: int | None
-
-    @property
-    def is_sentinel(self) -> bool:
-        """Whether it was put at the very location of the query, where it must come first if it is published there."""
-        return self.distance_m < _RIGHT_HERE_M
+def distances_of(step: TraceStep) -> list[float]:
+    """Return how far from the query the attacker's accounts were put, but for one at the query itself."""
+    found = (math.dist(step.place, spot) for spot in step.colluders)
+    return sorted(distance_m for distance_m in found if distance_m > _RIGHT_HERE_M)
 
 
-def accounts_of(step: TraceStep) -> list[Account]:
-    """Return the attacker's accounts, nearest first."""
-    ranked = zip(step.colluders, step.colluder_ranks, strict=True)
-    return sorted((Account(math.dist(step.place, spot), rank) for spot, rank in ranked), key=lambda one: one.distance_m)
-
-
-def bounds_of(accounts: Iterable[Account], rank: int | None) -> Bounds:
+def bounds_of(step: TraceStep) -> Bounds:
     """Return how far the target is, from its rank in one list among the accounts. Contradictions are not mended."""
     low, high = 0.0, math.inf
-    for account in accounts:
+    for spot, rank in zip(step.colluders, step.colluder_ranks, strict=True):
+        distance_m = math.dist(step.place, spot)
         # A user who is not listed is farther than everybody who is.
-        if account.rank is not None and (rank is None or account.rank < rank):
-            low = max(low, account.distance_m)
-        elif rank is not None:
-            high = min(high, account.distance_m)
+        if rank is not None and (step.rank is None or rank < step.rank):
+            low = max(low, distance_m)
+        elif step.rank is not None and distance_m > _RIGHT_HERE_M:
+            high = min(high, distance_m)
     return low, high
 
 
 def ring_after(steps: Sequence[TraceStep]) -> Bounds | None:
     """Return what is known of the distance from the last location, from all queries there; None if nothing is."""
-    here = [bounds_of(accounts_of(step), step.rank) for step in steps if step.place == steps[-1].place]
+    here = [bounds_of(step) for step in steps if step.place == steps[-1].place]
     low, high = max(low for low, _ in here), min(high for _, high in here)
     return None if (low, high) == (0.0, math.inf) else (low, high)
 
@@ -162,6 +150,8 @@ def legend_name(scene: Scene, name: str) -> str:
     as_published = {"people": "people, as published", "others located": "others' published places located"}
     if name == "a colluder":
         return "a colluder (the attacker's account)"
+    if name == "a question, numbered":
+        return "a question; darker: later"
     return name if scene.published is None else as_published.get(name, name)
 
 
@@ -182,19 +172,17 @@ def summary(scene: Scene) -> str:
 def question_text(scene: Scene, number: int, ring: Bounds | None, area_km2: float | None) -> str:
     """Describe one query and its answer."""
     step = scene.steps[number - 1]
-    accounts = accounts_of(step)
-    rulers = [account for account in accounts if not account.is_sentinel]
     aim = "the target" if scene.published is None else "the published place"
     asked = f"Question {number} of {len(scene.steps)}: asked {length(math.dist(step.place, scene.seen))} from {aim}"
-    if rulers:
-        *others, last = [length(account.distance_m) for account in rulers]
+    if distances := [length(distance_m) for distance_m in distances_of(step)]:
+        *others, last = distances
         at = f"{', '.join(others)} and {last}" if others else last
         asked += f", with {'colluders' if others else 'the colluder'} at {at}"
-    sentences = [asked, *_sentinel_sentences(accounts), _answer_sentence(step, rulers)]
+    sentences = [asked, _answer_sentence(step)]
     if area_km2 is not None:
         sentences.append(f"Possible area: {_area(area_km2)}")
     elif ring is not None:
-        sentences.append(_ring_sentence(*ring))
+        sentences.append(_distance_text("After all answers from here it is ", ring))
     return ". ".join(sentences) + "."
 
 
@@ -229,46 +217,26 @@ def _certificate(scene: Scene) -> str:
     return f"certified: the answers leave no {what} farther off than {length(scene.tau_m)}"
 
 
-def _sentinel_sentences(accounts: Sequence[Account]) -> list[str]:
-    """Say whether the account at the location of the query came first."""
-    sentinel = next((account for account in accounts if account.is_sentinel), None)
-    if sentinel is None:
-        return []
-    text = "The attacker's own account, put right here, is "
-    if sentinel.rank == 1:
-        return [text + "listed first: accounts are where they are put"]
-    found = "not listed" if sentinel.rank is None else f"only listed {_ordinal(sentinel.rank)}"
-    return [text + f"{found}: accounts may not be where they are put"]
-
-
-def _answer_sentence(step: TraceStep, rulers: Sequence[Account]) -> str:
-    """Say where the target was listed, and between which accounts, or what else the service answered."""
+def _answer_sentence(step: TraceStep) -> str:
+    """Say where the target was listed, and what that tells of its distance, or what else the service answered."""
     if step.answer is not None:
         return f"The answer is “{step.answer}”"
     text = f"The target is {'not listed' if step.rank is None else f'listed {_ordinal(step.rank)}'}"
-    low, high = bounds_of(rulers, step.rank)
-    if (low, high) == (0.0, math.inf):
-        return text
-    if len(rulers) == 1:
-        return f"{text}, {'nearer' if low == 0 else 'farther'} than the colluder"
-    if math.isinf(high):
-        return f"{text}, farther than the colluder at {length(low)}"
-    if low == 0:
-        return f"{text}, nearer than the colluder at {length(high)}"
-    if low < high:
-        return f"{text}, between the colluders at {length(low)} and {length(high)}"
-    return f"{text}, farther than the colluder at {length(low)}, and yet nearer than the one at {length(high)}"
+    return text + _distance_text(", so it is ", bounds_of(step))
 
 
-def _ring_sentence(low_m: float, high_m: float) -> str:
-    if low_m > high_m:
-        return "The answers from here contradict each other"
-    if math.isinf(high_m):
-        return f"So it is more than {length(low_m)} away"
-    if low_m == 0:
-        return f"So it is less than {length(high_m)} away"
-    low, high = length(low_m), length(high_m)
-    return f"So it is {low if low == high else f'{low} to {high}'} away"
+def _distance_text(before: str, bounds: Bounds) -> str:
+    """Return how far away something is, after other words; nothing if nothing is known."""
+    low, high = map(length, bounds)
+    if bounds == (0.0, math.inf):
+        return ""
+    if bounds[0] > bounds[1]:
+        return f"{before}more than {low} and yet less than {high} away: the answers contradict each other"
+    if math.isinf(bounds[1]):
+        return f"{before}more than {low} away"
+    if bounds[0] == 0:
+        return f"{before}less than {high} away"
+    return f"{before}{low if low == high else f'{low} to {high}'} away"
 
 
 def _area(square_km: float) -> str:
@@ -309,10 +277,9 @@ class View:
 
 def views_of(scene: Scene, rings: Sequence[Bounds | None]) -> list[View]:
     """Return windows that hold all that matters from each query on; the last is for the result."""
-    others = [np.array([place]) for place in scene.result.others.values()]
-    boxes = [*_boxes_of_questions(scene, rings), _box(np.vstack([end_view(scene).corners, *others]))]
-    views = [_square(_box(np.vstack(boxes[number:])), 1.08) for number in range(len(boxes))]
-    return views if others else [*views[:-1], end_view(scene)]
+    end = end_view(scene)
+    boxes = [*_boxes_of_questions(scene, rings), _box(end.corners)]
+    return [*(_square(_box(np.vstack(boxes[number:])), 1.08) for number in range(len(boxes) - 1)), end]
 
 
 def end_view(scene: Scene) -> View:

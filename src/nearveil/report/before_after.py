@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +13,16 @@ import numpy as np
 
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.region import Region
-from nearveil.report.maps import draw_discs, draw_land
+from nearveil.report.maps import draw_discs, draw_ground
 from nearveil.report.style import (
     DISC_COLOUR,
     LIGHT,
     PALETTE,
     PUBLISHED_COLOUR,
     TRUE_COLOUR,
-    disc_handle,
-    disc_handlers,
+    add_legend,
     house_style,
+    save_png,
 )
 from nearveil.types import FloatArray
 
@@ -75,40 +76,37 @@ def draw_before_after(
         for service, above, below in zip(services, *grid, strict=True):
             _draw_city(above, service, region)
             _draw_misses(below, service, tau_m)
-        grid[0, 0].set_ylabel("km north of the region's center")
         grid[1, 0].set_ylabel("m north of the user")
         figure.suptitle(title, fontsize=14, fontweight="bold")
-        figure.legend(
-            handles=_handles(services, tau_m), loc="outside lower center", ncols=4, frameon=False,
-            handler_map=disc_handlers(),
-        )  # fmt: skip
-        figure.savefig(path, format="png")
+        add_legend(figure, columns=4)
+        save_png(figure, path)
 
 
 def _draw_city(axes: Axes, service: AttackedService, region: Region) -> None:
-    draw_land(axes, region, LIGHT, lambda metres: metres / 1000)
+    draw_ground(axes, region, LIGHT)
+    colour, what = (PUBLISHED_COLOUR, "a published") if service.protected else (TRUE_COLOUR, "a true")
+    # As large in the legend as it can be seen there.
+    axes.plot([], [], ".", color=colour, markersize=9, label=f"{what} location")
     intervals = service.intervals
     if intervals is not None and intervals.region.scaling == "isotropic":
         centres_km = intervals.centres * intervals.region.metres_per_unit / 1000
         draw_discs(axes, centres_km, intervals.radii_m / 1000, DISC_COLOUR)
+        axes.plot([], [], "o", color=DISC_COLOUR, fillstyle="none", markersize=9, label="a private disc")
     shown = region.to_metres(service.places[:_MOST_DOTS]) / 1000
-    colour = PUBLISHED_COLOUR if service.protected else TRUE_COLOUR
-    axes.plot(shown[:, 0], shown[:, 1], ".", color=colour, markersize=1.2, alpha=0.45, rasterized=True, zorder=3)
-    half_width, half_height = (extent / 1000 for extent in region.half_extent_m)
-    axes.set(xlim=(-half_width, half_width), ylim=(-half_height, half_height), aspect="equal")
-    axes.set_xlabel("km east of the region's center")
+    axes.plot(*shown.T, ".", color=colour, markersize=1.2, alpha=0.45, rasterized=True, zorder=3)
     axes.set_title(textwrap.fill(service.title, _TITLE_LETTERS))
 
 
 def _draw_misses(axes: Axes, service: AttackedService, tau_m: float) -> None:
-    from matplotlib.patches import Circle  # noqa: PLC0415
-
     beyond = 0
-    for label, misses_m in service.misses_m.items():
+    for (label, misses_m), (marker, colour) in zip(service.misses_m.items(), cycle(_MARKS), strict=False):
         near = np.abs(misses_m).max(axis=1) <= _REACH_M
         beyond += int((~near).sum())
-        axes.plot(*misses_m[near].T, **_mark(service.misses_m, label), zorder=3)
-    axes.add_patch(Circle((0, 0), tau_m, fill=False, edgecolor=TRUE_COLOUR, linewidth=1.6, linestyle="--", zorder=4))
+        style: dict[str, Any] = {"color": PALETTE[colour], "fillstyle": "none", "markersize": 6.5}
+        axes.plot(*misses_m[near].T, marker, label=f"an estimate of {label}", zorder=3, **style)
+    turn = np.linspace(0, 2 * np.pi, 100)
+    label = f"within {tau_m:g} m of the user"
+    axes.plot(tau_m * np.cos(turn), tau_m * np.sin(turn), "--", color=TRUE_COLOUR, label=label, zorder=4)
     axes.set(xlim=(-_REACH_M, _REACH_M), ylim=(-_REACH_M, _REACH_M), xticks=_TICKS_M, yticks=_TICKS_M, aspect="equal")
     axes.set_xlabel("m east of the user")
     axes.set_title(textwrap.fill(service.found, _TITLE_LETTERS))
@@ -116,24 +114,3 @@ def _draw_misses(axes: Axes, service: AttackedService, tau_m: float) -> None:
     axes.set_axisbelow(True)
     if beyond:
         axes.text(0.98, 0.02, f"{beyond} more beyond the edge", transform=axes.transAxes, ha="right", va="bottom")
-
-
-def _mark(attacks: Mapping[str, FloatArray], label: str) -> dict[str, Any]:
-    marker, colour = _MARKS[list(attacks).index(label) % len(_MARKS)]
-    style = {"linestyle": "none", "fillstyle": "none", "markersize": 6.5}
-    return {"marker": marker, "color": PALETTE[colour], **style}
-
-
-def _handles(services: Sequence[AttackedService], tau_m: float) -> list[Any]:
-    """What the marks mean, those of the maps first."""
-    from matplotlib.lines import Line2D  # noqa: PLC0415
-
-    dots: dict[str, Any] = {"marker": ".", "linestyle": "none", "markersize": 9}
-    handles = [Line2D([], [], color=TRUE_COLOUR, label="a true location", **dots)]
-    if any(service.protected for service in services):
-        handles.append(Line2D([], [], color=PUBLISHED_COLOUR, label="a published location", **dots))
-    if any(service.intervals is not None for service in services):
-        handles.append(disc_handle("a private disc", DISC_COLOUR))
-    handles.append(disc_handle(f"within {tau_m:g} m of the user", TRUE_COLOUR, dashes="--"))
-    attacks = services[0].misses_m
-    return handles + [Line2D([], [], **_mark(attacks, label), label=f"an estimate of {label}") for label in attacks]

@@ -183,7 +183,7 @@ def _table1() -> dict[tuple[str, str, int], list[str]]:
 def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]:
     """Return one row for machines."""
     score, of_lists = row.score, row.answers == "list"
-    known = ("attack", "answers", "dataset", "colluders", "protected", "published_colluders")
+    known = ("attack", "answers", "dataset", "colluders", "protected")
     counted = ("runs", "instances", "false_certificates")
     return {
         **{name: getattr(row, name) for name in known},
@@ -194,7 +194,7 @@ def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]
         **{name: _rounded(getattr(score, name)) for name in ("acc_served", "queries_p95", "radius_m", "radius_held")},
         "questions_at_least": _rounded(score.at_least),
         "bayes_dist_m": None if best is None else _rounded(best.dist_m),
-        "bayes_acc": None if best is None else _rounded(best.acc),
+        "bayes_acc": None if best is None else _rounded(best.found),
         "bayes": None if best is None else _document(best) | {"tenths_of_density": list(map(_document, best.tenths))},
     }
 
@@ -226,14 +226,14 @@ def best_attacker_text(best: BestAttacker, tau_m: float) -> str:
         f"  wrong by {_meters(best.dist_m)} m on average, within {tau_m:g} m in {_percent(best.found)};\n"
         f"  names {_percent(best.named)} of people (its first guess is the right address)"
     )
-    if best.named_sparsest is None:
+    if not best.tenths:
         return f"{said}."
     rows = [
         [str(number), format_value(one.named, 3), format_value(one.found, 3), _meters(one.dist_m)]
         for number, one in enumerate(best.tenths, start=1)
     ]
     table = text_table(["tenth of density (1: densest)", "named", f"within {tau_m:g} m", "mean error (m)"], rows)
-    return f"{said},\n  and {_percent(best.named_sparsest)} of the sparsest tenth.\n\n{table}"
+    return f"{said},\n  and {_percent(best.tenths[-1].named)} of the sparsest tenth.\n\n{table}"
 
 
 def _percent(share: Share) -> str:
