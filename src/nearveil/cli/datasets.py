@@ -14,7 +14,7 @@ from nearveil.cli._command import group, option
 from nearveil.cli._options import FILE, json_option
 from nearveil.cli._output import say, say_json, waiting
 from nearveil.errors import DataError, UsageError
-from nearveil.io.dataset_statistics import DatasetStatistics, describe_dataset
+from nearveil.evaluation.dataset_statistics import DatasetStatistics, describe_dataset
 from nearveil.io.datasets import SNAP_FILES, SNAP_URL, Dataset, DatasetName, cache_folder, find_check_ins, load_dataset
 from nearveil.io.download import ByteProgress, Fetched, fetch_snap
 from nearveil.report.text_table import text_table
@@ -122,7 +122,7 @@ def _to_dict(
 
 
 def _statistics_table(described: list[DatasetStatistics]) -> str:
-    headers = ["dataset", "places", "per km²", "nearest other", "Clark–Evans", "cells in use", "variance/mean", "Gini"]
+    headers = ["dataset", "places", "per km²", "nearest other", "Clark–Evans"]
     rows = [
         [
             one.name,
@@ -130,9 +130,6 @@ def _statistics_table(described: list[DatasetStatistics]) -> str:
             f"{one.density_per_km2:.2f}",
             f"{one.median_nearest_m:.1f} m",
             f"{one.clark_evans:.3f}",
-            f"{100 * one.occupied_share:.1f} %",
-            f"{one.variance_to_mean:.1f}",
-            f"{one.gini:.3f}",
         ]
         for one in described
     ]

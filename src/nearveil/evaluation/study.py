@@ -192,20 +192,20 @@ def shares(runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str], cases:
 
 
 def differences(
-    runs: pd.DataFrame, by: Sequence[str], column: str, *, of: str, first: object, second: object
+    runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str], *, of: str, first: object, second: object
 ) -> pd.DataFrame:
-    """Return how much more of a column the rows with ``of`` = ``first`` have than those with ``second``, in pairs.
+    """Return how much more of each column the rows with ``of`` = ``first`` have than those with ``second``, in pairs.
 
     Runs are pairs: they share users, queries and seeds. What has no pair is left out.
     """
     rows = []
     for key, group in runs.groupby(list(by), sort=False, dropna=False):
-        one, other = (group[group[of] == value].set_index("run")[column] for value in (first, second))
+        one, other = (group[group[of] == value].set_index("run") for value in (first, second))
         both = one.index.intersection(other.index)
         if len(both):
-            found = paired_difference(one[both].tolist(), other[both].tolist())
-            rows.append(dict(zip(by, key, strict=True)) | {"difference": found})
-    return _frame(rows, [*by, "difference"])
+            gains = {name: paired_difference(one[name][both].tolist(), other[name][both].tolist()) for name in columns}
+            rows.append(dict(zip(by, key, strict=True)) | gains)
+    return _frame(rows, [*by, *columns])
 
 
 def _frame(rows: Sequence[Settings], columns: Sequence[str] | None = None) -> pd.DataFrame:

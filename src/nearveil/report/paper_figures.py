@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from nearveil.evaluation import paper_numbers
-from nearveil.evaluation.studies import ablation, figure8, table1, table3
+from nearveil.evaluation.studies import figures, table1, table3
+from nearveil.evaluation.studies.protected import NEARVEIL, READINGS, K, estimated
 from nearveil.evaluation.study import means
 from nearveil.report.style import add_legend, panels, plot_estimates
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_TABLE3 = ["dataset", "epsilon", "mechanism", "reading"]
 _RECALL = {"recall": "recall, uniform queries", "users_recall": "recall, queries from users"}
 
 
@@ -55,9 +57,10 @@ def table1_figures(runs: pd.DataFrame) -> dict[str, Figure]:
         own = found[found.dataset == dataset]
         for attack, line in own.groupby("attack", sort=False):
             plot_estimates(axes, line.k, line[row], label=str(attack))
-            if row == "acc" and (str(attack), dataset, table1.KS[0]) in paper_numbers.table1().index:
-                printed = [paper_numbers.table1()["acc"][(attack, dataset, k)] for k in line.k]
-                plot_estimates(axes, line.k, printed, label=str(attack), paper=True)
+            table = paper_numbers.table1()
+            printed = table[(table.attack == attack) & (table.dataset == dataset)]
+            if row == "acc" and len(printed):
+                plot_estimates(axes, printed.k, printed.acc, label=str(attack), paper=True)
         axes.set_xticks(table1.KS)
         axes.set_ylim(bottom=0)
     _label(places, titles, "k")
@@ -68,7 +71,7 @@ def table1_figures(runs: pd.DataFrame) -> dict[str, Figure]:
 def table3_figures(runs: pd.DataFrame) -> dict[str, Figure]:
     """Draw recall of all mechanisms, and what each reading of DPRS gives, against epsilon."""
     runs = runs[runs.reading != paper_numbers.AUTHORS]
-    ours = table3.estimates(runs[runs.reading == table3.NEARVEIL], ["recall"])
+    ours = estimated(runs[runs.reading == NEARVEIL], _TABLE3, ["recall"])
     figure, places = _grid(_names(runs), ["recall"], height=3.0)
     for (_, dataset), axes in places.items():
         for name, line in ours[ours.dataset == dataset].groupby("mechanism", sort=False):
@@ -82,14 +85,14 @@ def table3_figures(runs: pd.DataFrame) -> dict[str, Figure]:
 
 def _readings(runs: pd.DataFrame) -> Figure:
     titles = {"recall": "recall", "ratio_pooled": "ratio, pooled", "acc": "Acc of ZO-LIA", "dist_km": "Dist (km)"}
-    shown = [table3.NEARVEIL, *(name for name in table3.READINGS if "order" not in name)]
-    found = table3.estimates(runs[(runs.mechanism == "DPRS") & runs.reading.isin(shown)], list(titles))
+    shown = [NEARVEIL, *(name for name in READINGS if "order" not in name)]
+    found = estimated(runs[(runs.mechanism == "DPRS") & runs.reading.isin(shown)], _TABLE3, list(titles))
     figure, places = _grid(_names(runs), titles, height=2.2)
     for (row, dataset), axes in places.items():
         own = found[found.dataset == dataset]
         for reading, line in own.groupby("reading", sort=False):
             plot_estimates(axes, line.epsilon, line[row], label=str(reading))
-        _plot_printed(axes, own[own.reading == table3.NEARVEIL], row, label="the paper")
+        _plot_printed(axes, own[own.reading == NEARVEIL], row, label="the paper")
         if row in ("acc", "dist_km"):
             axes.set_ylim(bottom=0)
     _label(places, titles, "epsilon")
@@ -99,18 +102,16 @@ def _readings(runs: pd.DataFrame) -> Figure:
 
 def _plot_printed(axes: Axes, line: pd.DataFrame, column: str, label: str = "", **options: Any) -> None:
     """Plot what the paper prints at the same settings, where it prints something."""
-    for name, own in line.groupby("mechanism", sort=False):
-        printed = [table3.printed(*key, column) for key in zip(own.dataset, own.epsilon, own.mechanism, strict=True)]
-        if None not in printed:
-            values = [value for value in printed if value is not None]
-            plot_estimates(axes, own.epsilon, values, label=label or str(name), paper=not label, **options)
+    both = line[_TABLE3[:3]].merge(paper_numbers.table3(), on=_TABLE3[:3])
+    for name, own in both.groupby("mechanism", sort=False):
+        plot_estimates(axes, own.epsilon, own[column], label=label or str(name), paper=not label, **options)
 
 
 def _recall_along(name: str, x: str, series: str, x_label: str) -> Callable[[pd.DataFrame], dict[str, Figure]]:
     """Draw recall along a parameter, for uniform queries and for queries from users."""
 
     def draw(runs: pd.DataFrame) -> dict[str, Figure]:
-        own = runs if x == "k" else runs[runs.k == table3.K]
+        own = runs if x == "k" else runs[runs.k == K]
         found = means(own, ["dataset", series, x], list(_RECALL))
         figure, places = _grid(_names(own), _RECALL)
         for (row, dataset), axes in places.items():
@@ -135,13 +136,13 @@ def figure8_figures(runs: pd.DataFrame) -> dict[str, Figure]:
     found = means(runs, ["noise", "radius", "epsilon", "sampler"], ["ms"])
     noises = list(dict.fromkeys(runs["noise"]))
     figure, axes = panels(2 * len(noises), columns=2)
-    ways = (("radius", "epsilon", figure8.FIXED_EPSILON), ("epsilon", "radius", figure8.FIXED_RADIUS))
+    ways = (("radius", "epsilon", figures.FIXED_EPSILON), ("epsilon", "radius", figures.FIXED_RADIUS))
     for number, own in enumerate(axes):
         noise, (x, fixed, at) = noises[number // 2], ways[number % 2]
         lines = found[(found.noise == noise) & (found[fixed] == at)].sort_values(x)
         for sampler, line in lines.groupby("sampler", sort=False):
             plot_estimates(own, line[x], line.ms, label=str(sampler))
-        own.axhline(figure8.PAPER_MOST_MS, color="#777777", linestyle=":", label="the paper: RSM is below")
+        own.axhline(figures.PAPER_MOST_MS, color="#777777", linestyle=":", label="the paper: RSM is below")
         own.set_yscale("log")
         own.set(title=f"{noise.capitalize()} noise", xlabel=f"{x} ({fixed} = {at:g})", ylabel="ms for 100 points")
     add_legend(figure)
@@ -168,8 +169,8 @@ def ablation_figures(runs: pd.DataFrame) -> dict[str, Figure]:
     names = _names(runs)
     epsilon = runs.epsilon.min()
     figure, axes = panels(2, columns=2, height=3.0)
-    for own, variant in zip(axes, list(ablation.VARIANTS)[1:], strict=True):
-        gains = ablation.gains(runs[runs.epsilon == epsilon], variant, ("recall",))
+    for own, variant in zip(axes, list(table3.VARIANTS)[1:], strict=True):
+        gains = table3.gains(runs[runs.epsilon == epsilon], variant)
         readings = list(dict.fromkeys(gains.reading))
         for number, dataset in enumerate(names):
             line = gains[gains.dataset == dataset]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,10 +32,21 @@ from nearveil.types import FloatArray, IntArray
 
 CENTERS = 800
 """The paper does not say how many centers Table 3 has."""
+K, KS = 10, (10, 20, 30, 40, 50)
 BASELINES = ("SRR", "Square", "2D Laplace")
-KS = (10, 20, 30, 40, 50)
-MOST_QUERIES = 1000
-START_OFFSET_M = 100.0
+GAUSSIAN = "DPRS, Gaussian"
+NEARVEIL, REDRAWN, LITTLE_NOISE = "Nearveil: redrawn", "redrawn", "kept, noise of scale 1/epsilon"
+READINGS: dict[str, dict[str, Any]] = {
+    REDRAWN: {"outside": "redraw"},
+    "kept": {"outside": "keep"},
+    "clipped": {"outside": "clip"},
+    "as printed": {"outside": "as printed"},
+    LITTLE_NOISE: {"outside": "keep", "scale": "1/epsilon"},
+    "redrawn, largest order": {"outside": "redraw", "order": math.inf},
+}
+"""What the paper leaves open about DPRS, as choices of the reference: centers that noise throws out of the region, the
+scale of PIC's noise, and the order of the accounting. The first is what Nearveil does."""
+MOST_QUERIES, START_OFFSET_M = 1000, 100.0
 
 # Streams of a run: what is compared shares them.
 PROTECTION, QUERIES, ATTACKS, REFERENCE = 1, 2, 3, 4
@@ -45,10 +57,14 @@ def paper_region(region: Region) -> Region:
     return region.with_scaling("per-axis")
 
 
+def seed_of(seed: int, run: int) -> int:
+    """Return the seed of a run for what takes a number."""
+    return int(generator(seed, run, PROTECTION).integers(2**32))
+
+
 def paper_mechanism(
-    name: str, epsilon: float, region: Region, seed: int, *, noise: Noise = "laplace", centers: int = CENTERS,
-    gamma: float = 0.5,
-) -> Mechanism:  # fmt: skip
+    name: str, epsilon: float, region: Region, seed: int, *, centers: int = CENTERS, gamma: float = 0.5
+) -> Mechanism:
     """Return one of the paper's mechanisms, calibrated by its own definition to the whole region.
 
     For planar Laplace, epsilon is the loss between opposite corners.
@@ -60,32 +76,52 @@ def paper_mechanism(
         return Square(epsilon=epsilon, region=scaled, seed=seed)
     if name == "2D Laplace":
         return PlanarLaplace(noise_m=4 * scaled.radius_m / epsilon, region=scaled, seed=seed)
+    noise: Noise = "gaussian" if name == GAUSSIAN else "laplace"
     return DPRS(
         release="paper", epsilon=epsilon, noise=noise, centres=centers, gamma=gamma, region=scaled, seed=seed
     )  # fmt: skip
 
 
-def published(dataset: Dataset, own: Mechanism) -> tuple[Mechanism, FloatArray]:
-    """Return the mechanism with what it learned, and everybody's published location in meters."""
-    fitted = own.fitted_on(dataset.places)
-    return fitted, dataset.region.to_metres(fitted.perturb(dataset.places))
+def published(
+    dataset: Dataset, *, mechanism: str = "DPRS", reading: str = NEARVEIL, epsilon: float, centers: int = CENTERS,
+    gamma: float = 0.5, replaced: Mapping[str, str] = MappingProxyType({}), seed: int, run: int,
+) -> tuple[Mechanism | None, FloatArray]:  # fmt: skip
+    """Return everybody's published location in meters, and Nearveil's mechanism where it is not the reference's."""
+    if reading == NEARVEIL:
+        own = paper_mechanism(
+            mechanism, epsilon, dataset.region, seed_of(seed, run), centers=centers, gamma=gamma
+        ).fitted_on(dataset.places)
+        return own, dataset.region.to_metres(own.perturb(dataset.places))
+    scaled, rng = paper_region(dataset.region), generator(seed, run, PROTECTION)
+    choices = {"m": centers, "gamma": gamma} | READINGS[reading] | dict(replaced)
+    found = paper.dprs(scaled.to_square(dataset.places), epsilon, rng, **choices)
+    return None, scaled.to_metres(scaled.clip(scaled.from_square(found.points)))
 
 
-def seed_of(seed: int, run: int) -> int:
-    """Return the seed of a run for what takes a number."""
-    return int(generator(seed, run, PROTECTION).integers(2**32))
+def ask(
+    dataset: Dataset, *, queries: int, seed: int, run: int, ks: Sequence[int] = KS, **settings: Any
+) -> list[dict[str, Any]]:
+    """Publish everybody once, and return what lists are worth, for uniform queries and for queries from users."""
+    served_m = published(dataset, seed=seed, run=run, **settings)[1]
+    return utility(dataset, served_m, queries, seed, run, [k for k in ks if k < len(dataset.places) - 1])
 
 
-def reference_published(dataset: Dataset, epsilon: float, seed: int, run: int, **reading: Any) -> FloatArray:
-    """Return everybody's location in meters as DPRS of the reference publishes it."""
-    scaled = paper_region(dataset.region)
-    rng = generator(seed, run, PROTECTION)
-    found = paper.dprs(scaled.to_square(dataset.places), epsilon, rng, m=CENTERS, **reading)
-    return scaled.to_metres(scaled.clip(scaled.from_square(found.points)))
+def ask_and_attack(
+    dataset: Dataset, *, queries: int, instances: int, seed: int, run: int, **settings: Any
+) -> dict[str, Any]:
+    """Do the same for lists of ten, and attack with ZO-LIA: accounts are exact, or published like everybody."""
+    own, served_m = published(dataset, seed=seed, run=run, **settings)
+    found = utility(dataset, served_m, queries, seed, run, [K])[0]
+    chosen = targets(dataset, served_m, K, instances, seed, run)
+    for suffix, through in (("", None), ("_published", own)):
+        if not suffix or through is not None:
+            one = attack_users("zo-lia", dataset, served_m, chosen, k=K, seed=seed_of(seed, run), through=through)
+            found |= {f"acc{suffix}": one["acc"], f"dist_km{suffix}": one["dist_m"] / 1000}
+    return found
 
 
 def utility(
-    dataset: Dataset, published_m: FloatArray, queries: int, seed: int, run: int, ks: Sequence[int] = (10,)
+    dataset: Dataset, published_m: FloatArray, queries: int, seed: int, run: int, ks: Sequence[int]
 ) -> list[dict[str, Any]]:
     """Return recall, both ratios and the squared error of distances, for uniform queries and for queries from users."""
     true_m = dataset.region.to_metres(dataset.places)
@@ -102,29 +138,6 @@ def utility(
                 f"{prefix}mse_km2": one.distance_mse_m2 / 1e6,
             }
     return rows
-
-
-def estimated(runs: pd.DataFrame, by: list[str], columns: list[str], authors: pd.Series) -> pd.DataFrame:
-    """Return columns with intervals over runs: shares of users found where they are ours, means of all else.
-
-    Another's CSV has no number of users with its shares, and perhaps not every column: then there is nothing.
-    """
-    found_shares = [name for name in columns if name.startswith("acc")]
-    found = means(runs, by, [name for name in columns if name not in found_shares])
-    parts = []
-    if not authors.all():
-        parts.append(shares(runs[~authors], by, found_shares, "instances"))
-    if authors.any():
-        parts.append(means(runs[authors], by, found_shares))
-    joined = found.merge(pd.concat(parts), on=by)
-    return joined.map(lambda cell: None if isinstance(cell, Mean) and math.isnan(cell.value) else cell)
-
-
-def meet(first: Estimate, second: Estimate) -> bool:
-    """Whether two intervals meet; a single run has no interval to judge by, and agrees with everything."""
-    if first.low is None or first.high is None or second.low is None or second.high is None:
-        return True
-    return first.low <= second.high and second.low <= first.high
 
 
 class Targets(NamedTuple):
@@ -188,11 +201,55 @@ def _scores(
     # The region is public, and an attack that believes nothing has its start.
     guesses = [start if point is None else point for (point, _, _), start in zip(found, chosen.starts_m, strict=True)]
     error_m = np.linalg.norm(np.clip(np.array(guesses), -edge, edge) - true_m, axis=1)
-    queries = np.array([count for _, count, _ in found])
+    queries, seconds = (np.mean([each[column] for each in found]) for column in (1, 2))
     return {
         "dist_m": float(error_m.mean()),
         "acc": float(np.mean(error_m <= TAU_M)),
-        "cost_s": float(np.mean([seconds for _, _, seconds in found])),
-        "queries": float(queries.mean()),
+        "cost_s": float(seconds),
+        "queries": float(queries),
         "instances": len(found),
     }
+
+
+def estimated(runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
+    """Return columns with intervals over runs: shares of users found as such, means of all else.
+
+    Numbers of others come without a number of users, and perhaps without a column: then there is nothing.
+    """
+    found_shares = [name for name in columns if name.startswith("acc")]
+    found = means(runs, by, [name for name in columns if name not in found_shares])
+    others = runs["instances"].isna()
+    parts = [shares(runs[~others], by, found_shares, "instances"), means(runs[others], by, found_shares)]
+    joined = found.merge(pd.concat([part for part in parts if len(part)]), on=list(by))[[*by, *columns]]
+    return joined.map(lambda cell: None if isinstance(cell, Mean) and math.isnan(cell.value) else cell)
+
+
+def beside(found: pd.DataFrame, by: Sequence[str], columns: Mapping[str, str], of: str) -> pd.DataFrame:
+    """Return rows by ``by``, and for each measure a column for each source that has it, ``of`` which they are."""
+    sources = found[of].unique()
+    wide = found.astype(dict.fromkeys(columns, object)).pivot(index=list(by), columns=of, values=list(columns))
+    wide = wide.reindex(pd.MultiIndex.from_frame(found[list(by)].drop_duplicates()))
+    wide = wide[[(name, source) for name in columns for source in sources if wide[(name, source)].notna().any()]]
+    wide = wide.where(wide.notna(), None).reset_index()
+    groups = [
+        ("", "data set" if name == "dataset" else name) if not source else (columns[name], source)
+        for name, source in wide
+    ]
+    wide.columns = pd.MultiIndex.from_tuples(groups)
+    return wide
+
+
+def meet(first: Estimate, second: Estimate) -> bool:
+    """Whether two intervals meet; a single run has no interval to judge by, and agrees with everything."""
+    if first.low is None or first.high is None or second.low is None or second.high is None:
+        return True
+    return first.low <= second.high and second.low <= first.high
+
+
+def disagreements(
+    found: pd.DataFrame, by: Sequence[str], columns: Sequence[str], of: str, pair: tuple[str, str]
+) -> tuple[int, int]:
+    """Count the pairs of intervals that do not meet, and all pairs, ``of`` two sources at the same settings."""
+    one, other = (found[found[of] == name].set_index(list(by)) for name in pair)
+    pairs = [(one[name][key], other[name][key]) for key in one.index.intersection(other.index) for name in columns]
+    return sum(not meet(*each) for each in pairs), len(pairs)

@@ -5,27 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.integrate import quad
 
 from nearveil.audit.auditor import audit
 from nearveil.audit.subjects import MechanismSubject
 from nearveil.evaluation import paper
-from nearveil.evaluation.studies.figure8 import PART as FIGURE8
+from nearveil.evaluation.studies.figures import NOBODY, populations
 from nearveil.evaluation.studies.protected import CENTERS, seed_of
 from nearveil.evaluation.study import Part, Scope, generator
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.privacy.accounting import Noise, gaussian_log_moment, laplace_log_moment
+from nearveil.privacy.accounting import Noise
 
-_SAMPLES, _QUICK_SAMPLES = 400_000, 100_000
-_DRAWS = 40_000
-
-
-AUDITED = "theorem3"
+AUDITED = "Theorem 3"
+_SAMPLES, _QUICK_SAMPLES, _DRAWS = 400_000, 100_000, 40_000
+_ORIGIN = np.zeros(2)
 
 
 class Shown(NamedTuple):
@@ -37,121 +34,92 @@ class Shown(NamedTuple):
 
 def confined_divergence() -> Shown:
     """Lemma 5, on which Theorem 2 rests: the divergence of Laplace noise before and after it is confined to [-1, 1]."""
-    order = 8
-
-    def moment(low: float, high: float, first: float, second: float) -> float:
-        def integrand(t: float) -> float:
-            return float((math.exp(-abs(t - 1)) / first) ** order * (math.exp(-abs(t)) / second) ** (1 - order))
-
-        return float(quad(integrand, low, high, points=[0, 1])[0])
-
-    mass = {at: quad(lambda t, at=at: math.exp(-abs(t - at)), -1, 1, points=[0])[0] for at in (0, 1)}
-    before = math.log(moment(-50, 50, 2, 2)) / (order - 1)
-    return Shown(before, math.log(moment(-1, 1, mass[1], mass[0])) / (order - 1))
+    order, t = 8, (np.arange(200_000) + 0.5) / 100_000 - 1
+    one, other = (np.exp(-np.abs(t - at)) / np.exp(-np.abs(t - at)).mean() for at in (1, 0))
+    after = math.log(float((one**order * other ** (1 - order)).mean())) / (order - 1)
+    return Shown(paper.epsilon_p(order, 1.0) / 2 / (order - 1), after)
 
 
-def laplace_sensitivity() -> Shown:
-    """Theorem 2 counts a shift of 1 in each coordinate of [-1, 1]², where two users differ by up to 2."""
-    (_, lambda_p), alpha = paper.scales_for(1.0), paper.least_order(1.0)
-    claimed, found = (2 * laplace_log_moment(alpha, lambda_p, shift) for shift in (1.0, 2.0))
-    return Shown(claimed, found)
-
-
-def gaussian_sensitivity() -> Shown:
-    """Theorem 5 counts a distance of √2, where the diagonal of [-1, 1]² is 2√2."""
-    (_, sigma), alpha = paper.scales_for(1.0, noise="gaussian"), paper.least_order(1.0, noise="gaussian")
-    claimed, found = (gaussian_log_moment(alpha, sigma, root) for root in (2**0.5, 2 * 2**0.5))
-    return Shown(claimed, found)
+def confined_loss(noise: Noise, alpha: float, scale: float) -> Shown:
+    """Theorems 2 and 5 count a shift of 1 along each axis; users of [-1, 1]² in opposite corners differ by 2."""
+    nodes, area = paper.law_nodes(_ORIGIN, 1.0)
+    one, other = (paper.law(nodes, corner * np.ones(2), _ORIGIN, 1.0, scale, noise=noise) for corner in (1, -1))
+    found = math.log(float((one**alpha * other ** (1 - alpha)) @ area)) / (alpha - 1)
+    return Shown(paper.epsilon_p(alpha, scale, noise) / (alpha - 1), found)
 
 
 def displacement(noise: Noise) -> Shown:
     """Theorems 6 and 8 bound the displacement for the whole square; at a corner it is larger."""
     bound = paper.theorem_8 if noise == "laplace" else paper.theorem_6
-    return Shown(bound(0.1), paper.expected_displacement(np.array([1.0, 1.0]), 0.1, noise=noise))
+    return Shown(bound(0.1), paper.expected_displacement(np.ones(2), 0.1, noise=noise))
 
 
-def printed_bound() -> Shown:
-    """Algorithm 2 tests with norm 1 whether x is inside the disc, and so takes too small an M where it is not."""
-    x = np.array([0.55, 0.55])
-    moved = paper.rsm(np.tile(x, (_DRAWS, 1)), np.zeros((_DRAWS, 2)), np.ones(_DRAWS), 0.1, generator(1, 0, 1), norm=1)
+def displacement_by_norm(norm: Literal[1, 2]) -> Shown:
+    """Compare Theorem 7 with draws; norm 1 in line 1 of Algorithm 2 takes too small an M outside a diamond."""
+    x, ones = np.array([0.55, 0.55]), np.ones(_DRAWS)
+    moved = paper.rsm(np.tile(x, (_DRAWS, 1)), _ORIGIN, ones, 0.1, generator(1, 0, 1), norm=norm)
     return Shown(paper.expected_displacement(x, 0.1), float(np.abs(moved - x).sum(axis=1).mean()))
 
 
 class Example(NamedTuple):
-    """What is shown of a theorem; without a function it is the theorem that holds."""
+    """What is shown of a theorem, in a reading of it; without a function we hold its proof to be right."""
 
     theorem: str
     says: str
     what: str
     shown: Callable[[], Shown] | None = None
+    reading: str = ""
 
 
-EXAMPLES = {
-    "theorem1": Example(
-        "Theorem 1", "PIC is (α, ε_c/(α-1))-RDP",
-        "one user more or less; first centers and range of the data public",
-    ),
-    "theorem2": Example(
-        "Theorem 2", "RSM is (α, ε_p/(α-1))-RDP", "cost ε_p, counted with a shift of 1 and of 2", laplace_sensitivity
-    ),
-    AUDITED: Example("Theorem 3", "DPRS is (ε, δ)-differentially private", "audits, below"),
-    "lemma5": Example(
-        "Lemma 5", "confining noise does not raise the divergence", "divergence of order 8, before and after",
-        confined_divergence,
-    ),
-    "theorem4": Example("Theorem 4", "Gaussian RSM draws the density that it should", "its norm is the Euclidean one"),
-    "theorem5": Example(
-        "Theorem 5", "Gaussian RSM is (α, α|μ|²/2σ²)-RDP", "cost, with |μ| = √2 and 2√2", gaussian_sensitivity
-    ),
-    "theorem6": Example(
-        "Theorem 6", "Gaussian RSM moves nobody farther than a bound, on average",
-        "mean displacement at a corner of the square, σ = 0.1", partial(displacement, "gaussian"),
-    ),
-    "theorem7": Example(
-        "Theorem 7", "RSM, as Algorithm 2 is printed, draws the density that it should",
-        "mean displacement of x = (0.55, 0.55), λ = 0.1, by that density and as printed (norm 1 in line 1)",
-        printed_bound,
-    ),
-    "theorem8": Example(
-        "Theorem 8", "Laplace RSM moves nobody farther than a bound, on average",
-        "mean displacement at a corner of the square, λ = 0.1", partial(displacement, "laplace"),
-    ),
-}  # fmt: skip
+_DISC, _CORNER = "divergence between users in opposite corners, unit disc", "mean displacement at a corner, unit disc"
+_DENSITY, _LINE_9 = "RSM draws the density that it should", "line 9 does not overwrite R"
+_MOVED = "mean displacement of (0.55, 0.55), unit disc, λ = 0.1"
+EXAMPLES = (
+    Example("Theorem 1", "PIC is (α, ε_c/(α-1))-RDP", "the proof", None,
+            "neighbors by one user more or less; first centers and range public"),
+    Example("Theorem 2", "RSM is (α, ε_p/(α-1))-RDP", f"{_DISC}, α = 25, λ = 4.94 (ε = 1)",
+            partial(confined_loss, "laplace", 25.0, 4.94)),
+    Example("Lemma 5", "confining noise does not raise the divergence", "divergence of order 8, before and after",
+            confined_divergence),
+    Example("Theorem 4", f"Gaussian {_DENSITY}", "the proof, and tests of the sampler", None, _LINE_9),
+    Example("Theorem 5", "Gaussian RSM is (α, α|μ|²/2σ²)-RDP", f"{_DISC}, α = 2, σ = 0.5",
+            partial(confined_loss, "gaussian", 2.0, 0.5)),
+    Example("Theorem 6", "Gaussian RSM moves nobody farther than a bound, on average", f"{_CORNER}, σ = 0.1",
+            partial(displacement, "gaussian")),
+    Example("Theorem 7", _DENSITY, f"{_MOVED}; norm 2 in line 1", partial(displacement_by_norm, 2),
+            f"norm 2 in line 1 of Algorithm 2; {_LINE_9}"),
+    Example("Theorem 7", _DENSITY, f"{_MOVED}; norm 1 in line 1", partial(displacement_by_norm, 1),
+            f"norm 1 in line 1; {_LINE_9}"),
+    Example("Theorem 8", "Laplace RSM moves nobody farther than a bound, on average", f"{_CORNER}, λ = 0.1",
+            partial(displacement, "laplace")),
+)  # fmt: skip
 
 
 def _grid(scope: Scope) -> list[dict[str, Any]]:
     samples = _QUICK_SAMPLES if scope.quick else _SAMPLES
     epsilons = scope.epsilons[-1:] if scope.quick else scope.epsilons
     run = {"seed": scope.seed, "run": 0}
-    audits = [
-        {"dataset": name, "what": AUDITED, "epsilon": epsilon, "samples": samples} | run
-        for name in scope.datasets for epsilon in epsilons
-    ]  # fmt: skip
-    none = {"epsilon": math.nan, "samples": 0}
-    return audits + [{"dataset": "nobody", "what": name} | none | run for name in EXAMPLES if name != AUDITED]
+    audits = [(name, AUDITED, -1, epsilon, samples) for name in scope.datasets for epsilon in epsilons]
+    shown = [(NOBODY, one.theorem, number, math.nan, 0) for number, one in enumerate(EXAMPLES)]
+    names = ("dataset", "what", "example", "epsilon", "samples")
+    return [dict(zip(names, row, strict=True)) | run for row in audits + shown]
 
 
-def measure(dataset: Dataset, *, what: str, epsilon: float, samples: int, seed: int, run: int) -> dict[str, Any]:
+def measure(
+    dataset: Dataset, *, what: str, example: int, epsilon: float, samples: int, seed: int, run: int
+) -> dict[str, Any]:
     """Compute one example, or audit the paper's claim for the whole of DPRS."""
     if what != AUDITED:
-        shown = EXAMPLES[what].shown
+        shown, reading = EXAMPLES[example].shown, EXAMPLES[example].reading
         if shown is None:
-            return {"verdict": "holds"}
+            return {"verdict": "holds", "reading": reading}
         claimed, found = shown()
-        return {"claimed": claimed, "found": found, "verdict": "violated" if differ(claimed, found) else "not violated"}
-    region = dataset.region.with_scaling("isotropic")
-    number = seed_of(seed, run)
+        verdict = "disproved" if differ(claimed, found) else "holds"
+        return {"claimed": claimed, "found": found, "verdict": verdict, "reading": reading}
+    region, number = dataset.region.with_scaling("isotropic"), seed_of(seed, run)
     dprs = DPRS(release="paper", epsilon=epsilon, centres=CENTERS, region=region, seed=number).fit(dataset.places)
     report = audit(MechanismSubject(dprs), "paper", samples=samples, seed=number % 2**31)
-    counts = None if report.witness is None else report.witness.counts
-    return {
-        "claimed": report.claim.epsilon,
-        "found": report.epsilon_lower,
-        "verdict": str(report.verdict),
-        "event_under_one": None if counts is None else counts.hits / counts.trials,
-        "event_under_other": None if counts is None else counts.false_hits / counts.false_trials,
-        "confidence": report.confidence,
-    }
+    return {"claimed": report.claim.epsilon, "found": report.epsilon_lower, "verdict": str(report.verdict)}
 
 
 def differ(claimed: float, found: float) -> bool:
@@ -162,15 +130,11 @@ def differ(claimed: float, found: float) -> bool:
 def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     audits, rows = runs[runs.what == AUDITED], []
     for row in runs[runs.what != AUDITED].to_dict("records"):
-        example = EXAMPLES[row["what"]]
-        verdict = {"violated": "disproved", "holds": "holds"}.get(row["verdict"], row["verdict"])
-        found = {} if example.shown is None else {"claimed": row["claimed"], "found": row["found"]}
-        first = {"theorem": example.theorem, "it says": example.says, "example": example.what}
-        rows.append(first | {"claimed": None, "found": None} | found | {"verdict": verdict})
-    names = {
-        "dataset": "data set", "epsilon": "epsilon claimed", "found": "loss shown, at least",
-        "event_under_one": "event under one location", "event_under_other": "under the other", "verdict": "verdict",
-    }  # fmt: skip
+        one = EXAMPLES[row["example"]]
+        claimed, found = (None, None) if one.shown is None else (row["claimed"], row["found"])
+        rows.append({"theorem": one.theorem, "it says": one.says, "shown by": one.what, "claimed": claimed,
+                     "found": found, "verdict": row["verdict"]})  # fmt: skip
+    names = {"dataset": "data set", "epsilon": "epsilon claimed", "found": "loss shown, at least", "verdict": "verdict"}
     return {"theorems": pd.DataFrame(rows), "theorems-audit": audits[list(names)].rename(columns=names)}
 
 
@@ -179,4 +143,4 @@ def _facts(runs: pd.DataFrame) -> dict[str, Any]:
     return {"audits": len(audits), "violated": int((audits.verdict == "violated").sum())}
 
 
-PART = Part("theorems", "Theorems 1 to 8", _grid, measure, _tables, _facts, FIGURE8.populations)
+PART = Part("theorems", "Theorems 1 to 8", _grid, measure, _tables, _facts, populations)
