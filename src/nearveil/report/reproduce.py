@@ -118,16 +118,12 @@ def reproduce(
     out : path, optional
         Folder for the page, tables, figures and raw results; made if need be. What is measured is kept there, and not
         measured again. Nothing is drawn or written if not given.
-    runs, instances : int, optional
-        Runs with seeds of their own, and users attacked in each.
-    quick : bool
-        A small and coarse version.
-    seed : int
-        The same seed gives the same numbers, except times.
-    cores : int, optional
-        Processes to use; all cores by default.
-    progress, warn : callable, optional
-        Gives a progress bar for each part; is called with what to know before anything is measured.
+    runs, instances, quick, seed
+        Runs with seeds of their own, and users attacked in each; whether to measure little and coarsely. The same seed
+        gives the same numbers, except times.
+    cores, progress, warn
+        Processes to use (all cores by default); what gives a progress bar for each part; what is called with what to
+        know before anything is measured.
 
     Examples
     --------
@@ -186,24 +182,18 @@ def _folder(out: Path) -> Path:
 
 def _write(folder: Path, done: Reproduction, sections: Sequence[Section], about: Mapping[str, Any]) -> tuple[Path, ...]:
     """Write figures, tables, raw results and the page, and return their paths, the page first."""
-    files = [folder / REPORT]
-
-    def write(name: str, save: Callable[[Path], object]) -> None:
+    saves: dict[str, Callable[[Path], object]] = {}
+    for one in sections:
+        saves |= {f"{name}.png": partial(save_png, figure) for name, figure in one.figures.items()}
+        for name, table in one.tables.items():
+            saves[f"{name}.md"] = partial(Path.write_text, data=frame_markdown(table, one.title), encoding="utf-8")
+        saves[f"{one.name}.csv"] = partial(done.runs[one.name].to_csv, index=False, lineterminator="\n")
+    for name, save in saves.items():
         with replacing(folder / name, force=True) as path:
             save(path)
-        files.append(folder / name)
-
-    for one in sections:
-        for name, figure in one.figures.items():
-            write(f"{name}.png", partial(save_png, figure))
-        for name, table in one.tables.items():
-            text = frame_markdown(table, one.title)
-            write(f"{name}.md", partial(Path.write_text, data=text, encoding="utf-8"))
-        write(f"{one.name}.csv", partial(done.runs[one.name].to_csv, index=False, lineterminator="\n"))
-    counts = {name: len(found) for name, found in done.runs.items()}
-    claims = done.verdicts if len(done.verdicts) else None
-    write_page(folder / REPORT, sections=sections, verdicts=claims, data=counts, **about)
-    return tuple(files)
+    claims, counts = done.verdicts, {name: len(found) for name, found in done.runs.items()}
+    write_page(folder / REPORT, sections=sections, verdicts=claims if len(claims) else None, data=counts, **about)
+    return (folder / REPORT, *(folder / name for name in saves))
 
 
 def _figures(name: str, runs: pd.DataFrame, populations: Mapping[str, Dataset]) -> dict[str, Figure]:
