@@ -13,7 +13,7 @@ import pytest
 
 import nearveil as nv
 from nearveil.attacks.adaptive import Adaptive
-from nearveil.errors import DataError, OutputError, UsageError
+from nearveil.errors import NearveilError, UsageError
 from nearveil.evaluation import paper_numbers, studies
 from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import synthetic_city
@@ -48,22 +48,18 @@ def run(part: str = "toy", **options: Any) -> nv.Reproduction:
     return reproduce(part, **chosen | options)
 
 
-def test_runs_are_rows_and_tables_have_intervals() -> None:
-    found = run(runs=4, seed=7)
-    assert len(found.runs["toy"]) == 4 * 2
-    assert list(found.runs["toy"].columns) == ["dataset", "epsilon", "seed", "run", "recall", "users"]
-    assert set(found.runs["toy"].seed) == {7}
+def test_runs_are_rows_tables_have_intervals_and_all_of_it_is_written(tmp_path: Path) -> None:
+    assert run(runs=1).files == ()
+    found = run(out=tmp_path / "a" / "b", runs=4, seed=7)
+    rows = found.runs["toy"]
+    assert (list(rows.columns), len(rows)) == (["dataset", "epsilon", "seed", "run", "recall", "users"], 4 * 2)
+    assert set(rows.seed) == {7}
     assert [str(one) for one in found.tables["toy"].recall] == ["0.435 ± 0.021", "0.515 ± 0.021"]
     assert found.verdicts.claim.tolist() == ["one"]
-    assert found.files == ()
-
-
-def test_what_is_written(tmp_path: Path) -> None:
-    found = run(out=tmp_path / "a" / "b", runs=2)
     assert [path.name for path in found.files] == ["report.html", "toy.png", "toy.md", "toy.csv"]
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "a" / "b" / "toy.csv"), found.runs["toy"])
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "a" / "b" / "toy.csv"), rows)
     page = found.files[0].read_text(encoding="utf-8")
-    command = "nearveil reproduce toy --quick --seed 1 --runs 2 --instances 20 --input FILE --region REGION"
+    command = "nearveil reproduce toy --quick --seed 7 --runs 4 --instances 20 --input FILE --region REGION"
     for words in (command, "computed from true locations", "A quick run", "own users, 300 locations in"):
         assert words in page
     # A digest would confirm a guess of the users.
@@ -107,10 +103,6 @@ def test_results_of_the_authors_code_are_shown_and_not_mixed_with_ours(
     assert 0.9 not in found.runs["toy"].recall.tolist()
     with pytest.raises(UsageError, match="has results for toy, which is not measured here"):
         run("table1", theirs=path)
-    monkeypatch.undo()
-    path.write_text("a,b\n1,2\n", encoding="utf-8")
-    with pytest.raises(DataError, match="needs the columns"):
-        paper_numbers.theirs(path)
 
 
 def test_the_page_speaks_of_the_populations_that_were_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,25 +133,19 @@ def test_the_paper_is_all_of_its_parts_with_every_claim_and_a_bar_for_each() -> 
     assert (bars, steps) == ([("A toy", 4)], [1] * 4)
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="cannot be created"):
-        run(out=tmp_path / "file")
-    assert MEASURED == []
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"part": "figure12"}, "there is no part 'figure12'; choose one of paper, toy"),
         ({"datasets": ["mars"]}, "there is no population 'mars'"),
         ({"people": CITY}, "name the public region of these users"),
-        ({"part": "table1", "attacks": [Twin]}, "two are called the same"),
         ({"mechanisms": ["srr"]}, "a class of your own goes into frontier, and not into toy"),
-        ({"attacks": ["gi-lia"]}, "a class of your own goes into table1, and not into toy"),
+        ({"part": "table1", "attacks": [Twin]}, "two are called the same"),
+        ({"theirs": Path(__file__).with_name("toy.py")}, "needs the columns|cannot be read"),
+        ({"people": CITY, "region": REGION, "out": __file__}, "cannot be created"),
     ],
 )
 def test_what_it_refuses(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+    with pytest.raises(NearveilError, match=words):
         reproduce(**{"part": "toy"} | options)
     assert MEASURED == []

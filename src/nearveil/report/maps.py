@@ -84,7 +84,7 @@ def draw_discs(axes: Axes, places_km: FloatArray, radii_km: FloatArray, color: s
 
 # Cells: how large they are, and where a user may be published.
 
-_LEAST_SHARE = 0.03
+_LEAST_SHARE = 0.01
 _MOST_OUTLINED = 1500
 _COLOR_BAR: dict[str, Any] = {"orientation": "horizontal", "fraction": 0.05, "pad": 0.03, "aspect": 30}
 
