@@ -137,7 +137,9 @@ def reproduce(
         raise UsageError(f"there is no part {part!r}; choose one of {', '.join(PARTS)}")
     names = list({PAPER: studies.PAPER, BEYOND: studies.BEYOND}.get(part, [part]))
     usual = QUICK if quick else FULL
-    beside = {} if theirs is None else _theirs(Path(theirs), names)
+    beside = {} if theirs is None else paper_numbers.theirs(Path(theirs))
+    if not beside.keys() <= set(names):
+        raise UsageError(f"{theirs} has results for {', '.join(beside)}, which is not measured here; name it, or paper")
     populations = {one.name: one for one in _populations(datasets, people, region, read, data_dir, warn)}
     scope = Scope(
         datasets=tuple(populations), runs=runs or usual[0], instances=instances or usual[1], queries=usual[2],
@@ -262,14 +264,6 @@ def _named_mechanism(one: str | type[Mechanism]) -> tuple[str, str]:
 def _named_attack(one: str | type[Attack]) -> tuple[str, str]:
     reference = attack_reference(one)
     return reference, attack_class(reference).name
-
-
-def _theirs(path: Path, parts: Sequence[str]) -> dict[str, pd.DataFrame]:
-    found = paper_numbers.theirs(path)
-    other = next((name for name in found if name not in parts), None)
-    if other is not None:
-        raise UsageError(f"{path} has results for {other}, which is not measured here; name {other}, or paper")
-    return found
 
 
 # What the page says of how it was made.
