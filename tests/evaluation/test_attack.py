@@ -1,7 +1,6 @@
 """Attacks as one call from Python: one user of a service, or a population in numbers."""
 
 import math
-from collections.abc import Hashable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 import nearveil as nv
 from nearveil.attacks.adaptive import Adaptive
-from nearveil.attacks.oracle import CountedOracle, Spot
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import OutputError, UsageError
 from nearveil.region import Region
@@ -45,18 +43,11 @@ def test_a_user_is_found(points: FloatArray, san_francisco: Region) -> None:
 
 def test_anything_that_answers_can_be_attacked(points: FloatArray, san_francisco: Region) -> None:
     service = SimulatedService(san_francisco, san_francisco.to_metres(points), rng=1)
-    inner = service.oracle(k=10, colluders=2)
-    asked: list[Spot] = []
-
-    def ask(place: Spot) -> list[Hashable]:
-        asked.append(place)
-        return list(inner.nearby(place))
-
-    oracle = CountedOracle(ask, inner.put, k=10, colluders=inner.colluders)
     start, truth = tuple(points[17] + 0.0005), tuple(points[17])
+    oracle = service.oracle(k=10, colluders=2)
     outcome = nv.attack(oracle, target=17, start=start, region=san_francisco, truth=truth)
     assert outcome.found
-    assert outcome.questions == len(asked)
+    assert outcome.questions == oracle.queries
     unknown = nv.attack(service.oracle(k=10, colluders=2), target=17, start=start, region=san_francisco)
     assert (unknown.error_m, unknown.found, unknown.certified) == (None, False, True)
     with pytest.raises(UsageError, match="truth"):

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nearveil.attacks.base import AttackResult, Outcome, Trace, TraceStep
+from nearveil.attacks.adaptive import Adaptive
+from nearveil.attacks.base import Attack, AttackResult, Outcome, Trace, TraceStep
 from nearveil.attacks.gi_lia import GILIA
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Spot, spot_of
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.nearby.index import Person
 from nearveil.region import Region
@@ -28,34 +29,23 @@ from nearveil.types import FloatArray
 TAU_M = 100.0
 
 
-@pytest.fixture(scope="module")
-def people_m(san_francisco: Region, city: FloatArray) -> FloatArray:
-    return san_francisco.to_metres(city)
+def attacked(attack: Attack, region: Region, city: FloatArray) -> Scene:
+    """An attack on the tenth in the list near somebody."""
+    people_m = region.to_metres(city)
+    x, y = (people_m[27] + [30.0, -20.0]).tolist()
+    target = int(np.argsort(np.hypot(*(people_m - [x, y]).T))[9])
+    oracle = SimulatedService(region, people_m, rng=1).oracle(k=20, colluders=attack.colluders_needed)
+    return Scene(attack.infer(oracle, target, (x, y)), region, people_m, spot_of(people_m[target]), TAU_M)
 
 
 @pytest.fixture(scope="module")
-def adaptive(san_francisco: Region, people_m: FloatArray) -> Scene:
-    """Each query leaves squares of half the size."""
-    x, y = truth = float(people_m[27, 0]), float(people_m[27, 1])
-    steps = [TraceStep((x + 900, y), 20)]
-    for half in (20_000.0, 1600.0, 400.0, 60.0):
-        cells = np.array([[x - half / 4, y, half / 2], [x + half / 4, y + half, half / 2]])
-        steps.append(TraceStep((x + half / 2, y), 3, ((x + 1.2 * half, y - half),), (7,), cells))
-    result = AttackResult(
-        attack="adaptive", outcome=Outcome.FOUND, estimate=(x + 10, y + 20), queries=len(steps), seconds=1.0,
-        certified=True, trace=Trace(tuple(steps)),
-    )  # fmt: skip
-    return Scene(result, san_francisco, people_m, truth, TAU_M)
+def adaptive(san_francisco: Region, city: FloatArray) -> Scene:
+    return attacked(Adaptive(half_extent_m=san_francisco.half_extent_m, tau_m=TAU_M), san_francisco, city)
 
 
 @pytest.fixture(scope="module")
-def gi_lia(san_francisco: Region, people_m: FloatArray) -> Scene:
-    start = people_m[27] + [30.0, -20.0]
-    target = int(np.argsort(np.hypot(*(people_m - start).T))[9])
-    oracle = SimulatedService(san_francisco, people_m, rng=1).oracle(k=20, colluders=1)
-    result = GILIA().infer(oracle, target, (float(start[0]), float(start[1])))
-    truth = float(people_m[target, 0]), float(people_m[target, 1])
-    return Scene(result, san_francisco, people_m, truth, TAU_M)
+def gi_lia(san_francisco: Region, city: FloatArray) -> Scene:
+    return attacked(GILIA(), san_francisco, city)
 
 
 def empty(scene: Scene, steps: tuple[TraceStep, ...] = ()) -> Scene:
