@@ -216,6 +216,7 @@ def test_a_class_whose_promise_is_not_true(
     assert (namesake.code, "give it another name" in namesake.err) == (2, True)
 
 
+@pytest.mark.evidence
 def test_plan_and_its_text(run: Run, own_file: Path, few_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "QUICK", TINY)
     monkeypatch.setattr(planning, "deployable", lambda: OURS)

@@ -19,7 +19,6 @@ from nearveil.evaluation.studies.claims import (
     REPRODUCED,
     UNDECIDED,
     UNDER_READING,
-    above,
     every,
     verdicts,
     within,
@@ -86,9 +85,8 @@ def baselines(rows: Rows, more: float = -0.1, **changes: Any) -> Rows:
 
 
 def test_an_interval_decides_or_leaves_open() -> None:
-    assert [above(Mean(value, 0.1), 0.5) for value in (0.7, 0.55, 0.3)] == [True, None, False]
     assert [within(Mean(value, 0.1), 0.5, 1.0) for value in (0.7, 0.55, 0.3, 1.2)] == [True, None, False, False]
-    assert above(Mean(0.9, None), 0.5) is None
+    assert within(Mean(0.9, None), 0.5) is None
     assert [every(parts) for parts in ([True, True], [True, None], [None, False], [])] == [True, None, False, None]
 
 
@@ -160,7 +158,11 @@ def test_levels_hold_at_the_papers_scale_and_not_at_others(text: str) -> None:
 
 
 def test_table_3_in_its_readings() -> None:
-    grows, four, rarely = "Recall of DPRS grows", "These four in one reading", "With DPRS, ZO-LIA finds less than 3 %"
+    grows, four, rarely = (
+        "Recall of DPRS grows with eps",
+        "These four in one reading",
+        "With DPRS, ZO-LIA finds less than 3 %",
+    )
     assert verdict_on(grows, table3=dprs_rows(users_gain=0.05)) == (REPRODUCED, "all 2 tried")
     assert verdict_on(grows, table3=dprs_rows(gain=0, users_gain=0.05)) == (
         UNDER_READING,
@@ -168,7 +170,7 @@ def test_table_3_in_its_readings() -> None:
     )
     for gain in (0.0, 0.005, -0.05):
         assert verdict_on(grows, table3=dprs_rows(gain=gain, users_gain=gain)) == (NOT_REPRODUCED, "2 tried")
-    assert verdict_on(four, table3=dprs_rows())[0] == REPRODUCED
+    assert verdict_on(four, table3=dprs_rows()) == (UNDER_READING, "redrawn")
     halves = [*dprs_rows(gain=0.0), *dprs_rows(LITTLE_NOISE, acc=0.2)]
     assert verdict_on(four, table3=halves) == (NOT_REPRODUCED, "2 tried")
     assert verdict_on(grows, table3=halves) == (UNDER_READING, LITTLE_NOISE)

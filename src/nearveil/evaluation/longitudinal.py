@@ -19,7 +19,7 @@ from nearveil.attacks.bayes import BayesEstimate, Candidates, best_guesses
 from nearveil.attacks.channels import DensityChannel
 from nearveil.errors import UsageError
 from nearveil.evaluation.movement import BAD_GPS, BAD_M, ELSEWHERE, HOME, MONTH, SIGMA_M, WORK, Journeys, stay_put
-from nearveil.evaluation.published_history import History, cells_at, publish_journeys
+from nearveil.evaluation.published_history import History, cells_at, number_of, publish_journeys
 from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region
@@ -28,8 +28,6 @@ from nearveil.types import FloatArray, IntArray
 MONTHS = (1, 3, 6, 12)
 """After how many months of 30 days results are quoted."""
 TAU_M = 100.0
-
-# What an attacker knows of where users live.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,8 +165,7 @@ class _Reports:
         off_m = BAD_M * np.column_stack([np.cos(angles), np.sin(angles)])
         off_m = off_m + SIGMA_M * rng.normal(size=off_m.shape)
         cells = cells_at(grid, (places_m[:, None] + np.vstack([np.zeros(2), off_m])).reshape(-1, 2))
-        # One number for each cell: columns and rows are far fewer than 2^20.
-        _, first, row_of = np.unique((cells[:, 0] << 20) + cells[:, -1], return_index=True, return_inverse=True)
+        _, first, row_of = np.unique(number_of(cells.T), return_index=True, return_inverse=True)
         centers_m = np.array([grid.centre_of(tuple(cell)) for cell in cells[first].tolist()])
         rows = row_of.reshape(count, -1)
         self._own, bad = rows[:, 0], rows[:, 1:]
@@ -198,9 +195,6 @@ class _Reports:
         # Nobody is farther away than a few in all can be.
         usual = likelihood[self._sample].mean(axis=0) + likelihood.max(axis=0, initial=_IMPOSSIBLE) / len(self._own)
         return (likelihood / usual)[self._own[rows]], self._bad[rows] @ (likelihood / usual)
-
-
-# What is found after so many months.
 
 
 def score_months(

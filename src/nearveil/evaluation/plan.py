@@ -58,7 +58,7 @@ _BOUNDS = {"noise_m": (10.0, 50_000.0), "hide_among": (2.0, 100_000.0), "epsilon
 _MOST_AMONG = 0.25
 # The search aims a little beyond the goal, and what misses it with fresh noise goes farther: as shares.
 _MARGIN, _STEP, _STEPS, _CLOSE = 0.03, 0.1, 3, 0.02
-_LEAST_SHARE, _MANY = 1e-4, 5_000
+_LEAST_SHARE, _MANY = 1e-4, 3_000
 # Besides hiding among users, services have this one.
 _OF_A_SERVICE = "planar-laplace"
 
@@ -301,7 +301,7 @@ class Effort:
     followed: int
 
 
-FULL = Effort(Sizes(1_000, 100, 2_000), Sizes(2_000, 200, 2_000), 3, MONTHS, 200)
+FULL = Effort(Sizes(1_000, 60, 1_000), Sizes(2_000, 200, 2_000), 3, MONTHS, 200)
 QUICK = Effort(Sizes(500, 40, 1_000), Sizes(1_000, 80, 1_000), 2, (1, 12), 30)
 
 

@@ -46,7 +46,7 @@ def publish_journeys(
     """Let users report in each epoch while they move, publish as a service does, and count what was shown when.
 
     A service that ``forgets`` begins with an empty store and other keys in each window, so that all noise is drawn
-    again. None does that; it is to compare with. ``send_all`` sends also the reports that change nothing. ``gps`` is
+    again. Ours does not; it is to compare with. ``send_all`` sends also the reports that change nothing. ``gps`` is
     the share of bad fixes.
     """
     schedule, keys = protection.schedule, SecretKeys(noise=rng.bytes(KEY_BYTES), tokens=rng.bytes(KEY_BYTES))
@@ -70,8 +70,8 @@ def publish_journeys(
     return [_history(own, places, of_hour, month_of) for own, places in zip(changes, where, strict=True)]
 
 
+# The epoch of the report after which a point is shown, counted from the first, and the point in steps.
 Change = tuple[int, int, int]
-"""The epoch of the report after which a point is shown, counted from the first, and the point in steps."""
 
 
 class _Service:
@@ -86,7 +86,7 @@ class _Service:
         starts_at = protection.schedule.starts_at
         self._publisher = Publisher(protection, keys, self._store, clock=lambda: starts_at(first_epoch + self._epoch))
         self._grid = self._publisher.protection.grid
-        self._cells = cells_at(self._grid, fixes_m.reshape(-1, 2)).reshape(*fixes_m.shape[:2], -1)
+        self._cells = number_of(cells_at(self._grid, fixes_m.reshape(-1, 2)).T).reshape(fixes_m.shape[:2])
         self._key = service_key(keys.noise, self._publisher.protection)
         self._names = [f"user-{number}" for number in range(len(fixes_m))]
         self._publisher.add_people(self._names)
@@ -128,7 +128,7 @@ class _Service:
         near = self._grid.cells_near(report.x_m, report.y_m)
         tags = place_tags(self._key, report.person, near, self._grid.identity)
         cell: Cell = near[tags.index(state.published.tag)]
-        for row in (after + np.flatnonzero((self._cells[who, after:] != cell).any(axis=1))).tolist():
+        for row in (after + np.flatnonzero(self._cells[who, after:] != number_of(np.array(cell)))).tolist():
             if cell not in self._grid.cells_near(*self._fixes_m[who, row].tolist()):
                 return int(row)
         return self._fixes_m.shape[1]
@@ -139,6 +139,11 @@ def cells_at(grid: PlaceGrid | PlaceCells, places_m: FloatArray) -> IntArray:
     if isinstance(grid, PlaceGrid):
         return np.floor(places_m / grid.side_m + 0.5).astype(np.int64)
     return grid.cells.find(places_m / grid.cells.region.metres_per_unit).astype(np.int64)[:, None]
+
+
+def number_of(cell: IntArray) -> IntArray:
+    """Return one number for a cell, or for each of them: columns and rows are far fewer than 2^20."""
+    return np.asarray((cell[0] << 20) + cell[-1])
 
 
 def _history(changes: list[Change], places: IntArray, of_hour: IntArray, month_of: IntArray) -> History:

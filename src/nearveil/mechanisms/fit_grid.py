@@ -1,8 +1,7 @@
 """The private grid: one noisy histogram of where users are, over a public grid, and what is made of it.
 
-It is the only look at users that is needed: intervals, by ordinary k-means on what it shows, and synthetic users (for
-plans) are post-processing, and free. The paper's k-means asks for 36 noisy answers
-per user and drowns in their noise.
+It is the only look at users that is needed: intervals, by ordinary k-means on what it shows, are post-processing, and
+free. The paper's k-means asks for 36 noisy answers per user and drowns in their noise.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import numpy as np
 from nearveil.mechanisms.fit_pic import (
     FIXED_POINT,
     ExactAnswers,
-    PlacesInMemory,
     Watch,
     answers_for_fit,
     fixed_point_laplace,
@@ -25,16 +23,13 @@ from nearveil.mechanisms.fit_pic import (
 from nearveil.mechanisms.intervals import Intervals, centres_for
 from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.privacy.accounting import LaplaceAnswers
-from nearveil.privacy.guarantee import check_epsilon, check_positive
-from nearveil.randomness import EXPONENTIAL_REACH, Randomness, as_randomness
+from nearveil.privacy.guarantee import check_positive
+from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, Progress
 
 COUNTING_SHARE = 0.05
 """Share of the budget for a noisy head count, where no public one is given."""
-
-MOST_SYNTHETIC = 1_000_000
-"""Synthetic users at most, however many the noisy count says."""
 
 _PEOPLE_PER_CELL = 10.0
 _MOST_CELLS = 4_000_000
@@ -162,36 +157,3 @@ def _k_means(
         if progress:
             progress(1)
     return found
-
-
-def synthetic_people(
-    points: object,
-    *,
-    region: Region,
-    epsilon: float,
-    rng: Randomness | np.random.Generator | int | None = None,
-) -> FloatArray:
-    """Draw synthetic users who live about where the true ones do: latitude and longitude, shape (n, 2).
-
-    They are uniform within each cell of the grid whose count stands out of the noise. Whatever is done with them
-    afterwards costs the true users nothing more than ``epsilon``, for one of them more or less; another location of one
-    of them counts twice. There are as many as the noisy count.
-    """
-    users = region.check(points)
-    check_epsilon(epsilon)
-    generator = as_randomness(rng).generator
-    grid = noisy_grid(PlacesInMemory(users, region), epsilon, None, generator)
-    # From here on only the noisy answers are looked at.
-    counts = grid.counts_that_stand_out
-    u = generator.random(min(round(grid.population), MOST_SYNTHETIC))
-    drawn = np.bincount(np.searchsorted(np.cumsum(counts)[:-1] / counts.sum(), u, side="right"), minlength=len(counts))
-    return region.clip(region.from_square(grid.uniform_in_cells(drawn, generator)))
-
-
-def synthetic_delta(epsilon: float) -> float:
-    """Return the delta of `synthetic_people`: what the finite range of the noise adds.
-
-    The same sum as for intervals (`Intervals.fit_cost`), over the count and the histogram.
-    """
-    parts = (COUNTING_SHARE * epsilon, (1 - COUNTING_SHARE) * epsilon)
-    return min(1.0, sum(4 * math.exp(part - EXPONENTIAL_REACH) for part in parts))

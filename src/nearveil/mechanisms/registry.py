@@ -49,9 +49,7 @@ class MechanismEntry:
     """A mechanism before it is built: what commands and files call it, what tables do, and its class.
 
     ``strengths`` are values of `strength` for the frontier and the start of a plan, from weak to strong; ``look`` is
-    the color, marker and dashes in pictures; ``in_plans`` says whether a plan tries it unasked; ``seconds_per_guess``
-    is about how long the best attacker takes, for progress bars, and ``named_fast`` whether it finds its first guess
-    by a search for the nearest address, or cell by cell.
+    the color, marker and dashes in pictures.
     """
 
     name: str
@@ -59,9 +57,6 @@ class MechanismEntry:
     mechanism: type[Mechanism]
     strengths: tuple[float, ...] = ()
     look: tuple[str, str, str] | None = None
-    in_plans: bool = False
-    seconds_per_guess: float = 0.004
-    named_fast: bool = False
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -72,11 +67,6 @@ class MechanismEntry:
     def strength(self) -> Strength | None:
         """The parameter that sweeps turn: a length before an epsilon; None where there is neither."""
         return next((name for name in _STRENGTHS if name in self.parameters), None)
-
-    @property
-    def has_density(self) -> bool:
-        """Whether the class has a density; without one, attackers sample the mechanism."""
-        return self.mechanism.log_density is not Mechanism.log_density
 
     @property
     def is_own(self) -> bool:
@@ -101,15 +91,12 @@ class MechanismEntry:
 # The ways of DPRS and HideAmong to learn are contenders of their own (`evaluation.contenders`). Of the others, the
 # last three are rivals: where little enough is lost, next to nothing is left of a list.
 _ENTRIES = (
-    MechanismEntry("dprs", "DPRS", DPRS, (), ("blue", "o", "-"), seconds_per_guess=0.006),
-    MechanismEntry(
-        "planar-laplace", "planar Laplace", PlanarLaplace, _LENGTHS_M, ("purple", ">", "-"), True, 0.004, True
-    ),
-    MechanismEntry("hide-among", "hide among people", HideAmong, _USERS_AROUND, ("sky", "D", "-"), named_fast=True),
-    MechanismEntry("srr", "SRR", SRR, (20.0, 14.0, 12.0, 11.0, 10.0, 9.0, 8.0, 6.0), ("green", "^", "-.")),
-    MechanismEntry("square", "Square", Square, (25.0, 20.0, 18.0, 16.0, 14.0, 12.0, 10.0, 6.0), ("orange", "s", "--")),
-    # A density per axis, with its edges, takes longest.
-    MechanismEntry("laplace", "per-axis Laplace", AxisLaplace, (45.0, 20.0, 10.0), ("ink", "<", "--"), False, 0.02),
+    MechanismEntry("dprs", "DPRS", DPRS, (), ("blue", "o", "-")),
+    MechanismEntry("planar-laplace", "planar Laplace", PlanarLaplace, _LENGTHS_M, ("purple", ">", "-")),
+    MechanismEntry("hide-among", "hide among people", HideAmong, _USERS_AROUND, ("sky", "D", "-")),
+    MechanismEntry("srr", "SRR", SRR, (14.0, 12.0, 10.0, 8.0), ("green", "^", "-.")),
+    MechanismEntry("square", "Square", Square, (20.0, 16.0, 12.0), ("orange", "s", "--")),
+    MechanismEntry("laplace", "per-axis Laplace", AxisLaplace, (45.0, 20.0, 10.0), ("ink", "<", "--")),
 )
 MECHANISMS = {entry.name: entry for entry in _ENTRIES}
 """Nearveil's own mechanisms, in the order of tables."""
@@ -137,14 +124,13 @@ def entry_of_class(mechanism: type[Mechanism]) -> MechanismEntry:
     for entry in MECHANISMS.values():
         if entry.mechanism is mechanism:
             return entry
-    made = MechanismEntry(reference(mechanism), _label(mechanism), mechanism, in_plans=True)
+    made = MechanismEntry(reference(mechanism), _label(mechanism), mechanism)
     try:
         built = made.build(**_TO_TRY)  # type: ignore[arg-type]
     except Exception as error:
         raise UsageError(f"{mechanism.__name__} cannot be used: {type(error).__name__}: {error}") from None
     check_instance(built)
-    strengths = () if made.strength is None else _STRENGTHS[made.strength]
-    return replace(made, strengths=strengths, seconds_per_guess=0.02 if made.has_density else 0.1)
+    return made if made.strength is None else replace(made, strengths=_STRENGTHS[made.strength])
 
 
 def mechanism_name(mechanism: Mechanism) -> str:

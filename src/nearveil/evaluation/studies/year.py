@@ -25,7 +25,7 @@ CITY = "demo city"
 AT_HOME, COMMUTES = "stays at home", "commutes"
 DRAWN_AGAIN, USUAL, FEW_PLACES, AMONG = "500 m, drawn again", "500 m", "500 m, 5 places", "among 100"
 SERVICES: dict[str, dict[str, Any]] = {
-    # To compare with: all noise is drawn again in each window, and a location counts at once. No service does that.
+    # To compare with: all noise is drawn again in each window, and a location counts at once. Ours does not.
     DRAWN_AGAIN: {"dwell_epochs": 1},
     USUAL: {},
     FEW_PLACES: {"new_places": 5},
@@ -98,6 +98,7 @@ def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     found.columns = pd.Index([f"{number} month{'s' if number > 1 else ''}" for number in found.columns])
     ends = runs[(runs.attacker == "addresses") & runs.months.isin([runs.months.min(), runs.months.max()])]
     averages = means(ends, [*BY[:-1], "months"], ["points", "right", "error_m"])
+    averages.loc[averages.users == AT_HOME, "right"] = None
     names = {
         "dataset": "data set", "users": "each user", "gps": "GPS", "attacker": "attacker knows",
         "points": "points a month", "right": "time at the right place", "error_m": "error (m)",
