@@ -40,8 +40,9 @@ def cells_of(values: Sequence[object]) -> list[str]:
     for measured in (True, False):
         same = [row for row, value in enumerate(values) if _has_interval(value) == measured]
         known = [one for row in same if (one := decimals[row]) is not None]
+        by_median = measured and not any(isinstance(value, Share) for value in values)
+        alike = (round(median(known)) if by_median else max(known)) if known else 0
         # Each its own if one digit of an interval would not be left, or if sizes differ much.
-        alike = (round(median(known)) if measured else max(known)) if known else 0
         if known and max(known) <= alike + 1 and max(known) - min(known) <= 2:
             for row in same:
                 decimals[row] = alike if decimals[row] is not None else None
