@@ -22,7 +22,7 @@ from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.registry import MECHANISMS, Strength, entry_of_class, is_own, mechanism_entry
 from nearveil.mechanisms.square import Square
 from nearveil.mechanisms.srr import SRR
-from nearveil.privacy.guarantee import Notion, round_up
+from nearveil.privacy.guarantee import Notion
 from nearveil.region import named_region
 
 # What private cells and intervals cost each user that they are made from.
@@ -111,16 +111,6 @@ class Contender:
 def _free_cells(make: MakeCells, plan: CellPlan, dataset: Dataset) -> Cells:
     """Return the same cells for the same population: what is computed from them once is kept on them."""
     return make(plan, dataset)
-
-
-def stated_loss(mechanism: Mechanism) -> str:
-    """Return what the users of a population lose by a fitted mechanism, its fit included, in a few words."""
-    alone = mechanism.guarantee
-    stated = next((one for one in alone.also if one.title.startswith("Together")), alone)
-    if not stated.is_promised:
-        return "nothing is promised"
-    offset = f" + {round_up(stated.offset)}" if stated.offset else ""
-    return f"{round_up(stated.epsilon)} {stated.unit}{offset}".removesuffix(" per person")
 
 
 # Ours. Each population has a region that is scaled alike in both directions.
