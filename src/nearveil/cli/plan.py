@@ -113,7 +113,7 @@ def plan(
         k=k,
         mechanisms=extra,
         cells=cells,
-        months=[] if months == "none" else months and numbers(months, "--months"),
+        months=None if months is None else [] if months == "none" else numbers(months, "--months"),
         quick=quick,
         cores=cores,
         seed=seed,

@@ -127,10 +127,7 @@ def _public_data(plan: CellPlan, dataset: Dataset) -> Cells:
     return cells_from_density(density, region, plan, population=len(dataset.places))
 
 
-def among_cells(
-    source: str, cells: MakeCells | None, arguments: tuple[str, ...] = (), *, name: str = "among-cells"
-) -> Contender:
-    """Return hide-among with cells from a source of its own."""
+def _among(name: str, source: str, cells: MakeCells | None, arguments: tuple[str, ...] = ()) -> Contender:
     # The fewer users, the more cells and the slower the attacker.
     values, mechanism = MECHANISMS["hide-among"].strengths[1:], HideAmong(fit_epsilon=FIT_EPSILON, region=_ANYWHERE)
     return Contender(name, f"among, {source}", mechanism, "hide_among", values, cells=cells, arguments=arguments)
@@ -148,18 +145,18 @@ _BY_NAME = ("--mechanism", "planar-laplace")
 _PAPER = DPRS(release="paper", epsilon=1.0, centres=PAPER_CENTRES, region=_ANYWHERE)
 _DEPLOYABLE = (
     Contender("planar-laplace", "planar Laplace", PlanarLaplace(), "noise_m", _LENGTHS_M, arguments=_BY_NAME),
-    among_cells("PrivTree", None, ("--set", f"fit_epsilon={FIT_EPSILON}"), name="among"),
+    _among("among", "PrivTree", None, ("--set", f"fit_epsilon={FIT_EPSILON}")),
     # With more noise, much of it leaves a city, and the attacker has to sample.
     _release("metric", "noise_m", _LENGTHS_M[1:-1], everywhere=True, noise_m=500.0),
     _release("interval", "epsilon", (8.0, 4.0, 2.0, 1.0, 0.5), everywhere=False, epsilon=1.0),
 )
 _OTHERS = (
-    among_cells("published locations", _published_before, name="among-published"),
-    among_cells("public data", _public_data, name="among-public"),
+    _among("among-published", "published locations", _published_before),
+    _among("among-public", "public data", _public_data),
     Contender("paper", "DPRS, the paper's", _PAPER, "epsilon", (5.0, 3.0, 1.0, 0.5), False, False),
     # Where so little is lost that the promise means something, next to nothing is left of a list.
-    Contender("srr", "SRR", SRR(region=_ANYWHERE), "epsilon", (14.0, 12.0, 10.0, 8.0)),
-    Contender("square", "Square", Square(region=_ANYWHERE), "epsilon", (20.0, 16.0, 12.0)),
+    Contender("srr", "SRR", SRR(region=_ANYWHERE), "epsilon", MECHANISMS["srr"].strengths),
+    Contender("square", "Square", Square(region=_ANYWHERE), "epsilon", MECHANISMS["square"].strengths),
 )
 
 ALL: Mapping[str, Contender] = {one.name: one for one in (*_DEPLOYABLE, *_OTHERS)}

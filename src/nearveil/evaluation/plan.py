@@ -21,7 +21,7 @@ import pandas as pd
 from scipy.optimize import brentq
 
 from nearveil.errors import DataError, UsageError
-from nearveil.evaluation.contenders import Contender, among_cells, contender, deployable
+from nearveil.evaluation.contenders import ALL, Contender, contender, deployable
 from nearveil.evaluation.longitudinal import MONTHS, MonthsFigure, measure_months
 from nearveil.evaluation.parallel import in_parallel
 from nearveil.evaluation.plan_users import PlanUsers
@@ -32,7 +32,8 @@ from nearveil.io.datasets import Dataset
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import Cells, load_cells
-from nearveil.mechanisms.fit_cells import CellPlan, check_hide_among
+from nearveil.mechanisms.fit_cells import check_hide_among
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import check_noise_m
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.privacy.guarantee import Guarantee
@@ -110,29 +111,27 @@ class Goal:
         """Whether it is the parameter itself, so that nothing is searched for."""
         return not _KINDS[self.kind][0]
 
-    def met(self, row: Row, *, surely: bool = False) -> bool:
-        """Whether a row meets it by its estimate, or even at the worse end of the 95 % interval."""
+    def gap(self, row: Row, *, surely: bool = False) -> float:
+        """Return by how much a row misses the goal, as a share of it; less than 0 where it does more than is asked.
+
+        ``surely`` goes by the worse end of the 95 % interval.
+        """
         measured, at_least, _ = _KINDS[self.kind]
         if not measured:
-            return True
+            return -math.inf
         found = row.estimates[measured]
         worse = found.low if at_least else found.high
         value = worse if surely and worse is not None else found.value
-        return value >= self.value if at_least else value <= self.value
-
-    def gap(self, row: Row) -> float:
-        """Return by how much a row misses the goal, as a share of it; less than 0 where it does more than is asked."""
-        measured, at_least, _ = _KINDS[self.kind]
-        ratio = math.log(max(row.estimates[measured].value, _LEAST_SHARE) / self.value)
+        ratio = math.log(max(value, _LEAST_SHARE) / self.value)
         return -ratio if at_least else ratio
+
+    def met(self, row: Row, *, surely: bool = False) -> bool:
+        """Whether a row has no gap."""
+        return self.gap(row, surely=surely) <= 0
 
     def price(self, row: Row) -> float:
         """Return what is to be as small as possible once the goal is met."""
         return row.estimates["found" if self.kind == "recall" else "listed_m"].value
-
-
-DEFAULT_SHARE = 0.1
-"""A plan without a goal recommends the cheapest setting that names at most this share of the sparsest tenth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +148,7 @@ class Row:
         made, setting = self.contender, self.contender.parameter(self.value)
         if made.swept != "hide_among":
             return f"{made.label}, {setting}"
-        return f"hidden {setting}" + (", cells given" if made.cells else "")
+        return f"hidden {setting}" + (", cells given" if made.arguments[0] == "--cells" else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -316,7 +315,7 @@ def plan(
         raise UsageError("a seed is a whole number, 0 or more, such as seed=1")
     if months is not None and not all(1 <= number <= MOST_MONTHS for number in months):
         raise UsageError(f"months are whole numbers from 1 to {MOST_MONTHS}, such as months=1,6,12")
-    aim = Goal("named-sparsest", DEFAULT_SHARE, k) if goal is None else goal
+    aim = Goal("named-sparsest", 0.1, k) if goal is None else goal
     tried, notes = _contenders(region, mechanisms, cells)
     users = PlanUsers.of(people, region, read or ReadOptions())
     able, left_out = _able(tried, aim, len(users.dataset.places))
@@ -345,11 +344,11 @@ def _contenders(
     """Return the mechanisms to try, and what to know of those that were asked for."""
     ours = [one for one in deployable() if region is not None or _is_noise(one)]
     if cells is not None:
-        made = cells if isinstance(cells, Cells) else load_cells(Path(cells))
+        made, file = (cells, "CELLS") if isinstance(cells, Cells) else (load_cells(Path(cells)), str(cells))
         if region is None or not made.region.same_edges(as_region(region)):
             raise UsageError(f"the cells are of the region {made.region}; give the same as region=REGION")
-        file = "CELLS" if isinstance(cells, Cells) else str(cells)
-        ours.append(among_cells("cells given", partial(_as_they_are, made), ("--cells", file)))
+        given, label = HideAmong(cells=made), "among, cells given"
+        ours.append(replace(ALL["among"], name=label, label=label, mechanism=given, arguments=("--cells", file)))
     asked = [contender(one) for one in mechanisms]
     notes = []
     for one in asked:
@@ -358,10 +357,6 @@ def _contenders(
         if not one.mechanism.has_density:
             notes.append(f"{one.label} has no density: the attacker goes by its draws, and the best one may do better")
     return list(dict.fromkeys([*ours, *asked])), tuple(notes)
-
-
-def _as_they_are(cells: Cells, _plan: CellPlan, _dataset: Dataset) -> Cells:
-    return cells
 
 
 def _able(tried: Sequence[Contender], goal: Goal, users: int) -> tuple[list[Contender], tuple[str, ...]]:

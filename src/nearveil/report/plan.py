@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 from nearveil.evaluation.plan import NOT_COVERED, Plan
-from nearveil.report.style import PALETTE, add_legend, house_style, panels, plot_estimates
+from nearveil.report.style import PALETTE, add_legend, house_style, panels, plain_ticks, plot_estimates, save_png
 from nearveil.report.tables import cells_of, frame_text
 from nearveil.report.text_table import TEXT_WIDTH, text_table
 
@@ -32,11 +32,11 @@ def plan_text(plan: Plan) -> str:
 
 
 def _how_measured(plan: Plan) -> str:
-    users = plan.users.dataset
+    users = f"{len(plan.users.dataset.places):,} locations of {plan.users.dataset.name}"
     return (
-        f"Goal: {plan.goal}. Measured on {len(users.places):,} locations of {users.name}, in {plan.seconds:.0f} s; 95 % "
-        "intervals in parentheses or after ±. The attacker knows the mechanism, its intervals or cells and every "
-        "address, but not who lives there. Lists are asked from users' locations."
+        f"Goal: {plan.goal}. Measured on {users}, in {plan.seconds:.0f} s, with 95 % intervals in parentheses or "
+        "after ±. The attacker knows the mechanism, its intervals or cells and every address, but not who lives there. "
+        "Lists are asked from users' locations."
     )
 
 
@@ -83,11 +83,10 @@ def draw_plan(plan: Plan, path: Path) -> None:
             )
             axes.axvline(nearest, color=PALETTE["grey"], linestyle=":", label="without protection")
             axes.set_xscale("log")
-            axes.xaxis.set_major_formatter("{x:,.0f}")
-            axes.xaxis.set_minor_formatter("{x:,.0f}")
             axes.yaxis.set_major_formatter("{x:.0%}")
             axes.set_title(title)
             axes.set_xlabel(f"mean distance of the {plan.goal.k} users listed (m)")
         figure.suptitle(f"Goal: {plan.goal}")
         add_legend(figure, columns=3)
-        figure.savefig(path, format="png")
+        plain_ticks(figure)
+        save_png(figure, path)
