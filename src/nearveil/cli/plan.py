@@ -101,7 +101,7 @@ def plan(
         "attacker-error": attacker_error, "named": named, "named-sparsest": named_sparsest, "recall": recall,
         "noise": noise, "hide-among": hide_among,
     }  # fmt: skip
-    chosen = [Goal(kind, value, k) for kind, value in goals.items() if value is not None]  # type: ignore[arg-type]
+    chosen = [Goal(kind, value, k) for kind, value in goals.items() if value is not None]
     if len(chosen) > 1:
         raise UsageError("give one goal, such as --attacker-error 300m or --named-sparsest 0.1")
     _check_picture(picture, force=force)
@@ -119,7 +119,7 @@ def plan(
         seed=seed,
         progress=progress_bar,
     )
-    for warning in made.users.warnings:
+    for warning in made.warnings:
         warn(warning)
     # Heavy, and only needed once everything is measured.
     from nearveil.report.plan import draw_plan, plan_text  # noqa: PLC0415

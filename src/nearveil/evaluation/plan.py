@@ -8,27 +8,31 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from scipy.optimize import brentq
 
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.contenders import ALL, Contender, contender, deployable
 from nearveil.evaluation.longitudinal import MONTHS, MonthsFigure, measure_months
 from nearveil.evaluation.parallel import in_parallel
-from nearveil.evaluation.plan_users import PlanUsers
-from nearveil.evaluation.stats import Estimate, Mean, Share
+from nearveil.evaluation.stats import Estimate
 from nearveil.evaluation.tradeoff import Sizes, measure, together
 from nearveil.html_card import html_card
+from nearveil.io.columns import person_columns
 from nearveil.io.datasets import Dataset
+from nearveil.io.files import extension_of, read_people
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import Cells, load_cells
@@ -37,7 +41,7 @@ from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import check_noise_m
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.privacy.guarantee import Guarantee
-from nearveil.region import Region, as_region
+from nearveil.region import WHOLE_EARTH, Region, as_region, region_around
 from nearveil.types import FloatArray, ProgressBar, no_bar
 
 NOT_COVERED = "This plan was computed from true locations, and no guarantee covers it: keep it to yourself."
@@ -47,15 +51,12 @@ _ONE_FIT = "'nearveil protect' fits anew: the cells or intervals of this plan ar
 LEAST_USERS, MOST_K, MOST_MONTHS = 50, 100, 60
 # Settings are tried between these, and hiding among at most a quarter of all users.
 _BOUNDS = {"noise_m": (10.0, 50_000.0), "hide_among": (2.0, 100_000.0), "epsilon": (0.1, 50.0)}
-_MOST_AMONG = 0.25
 # The search aims a little beyond the goal, and what misses it with fresh noise goes farther: as shares.
 _MARGIN, _STEP, _STEPS, _CLOSE = 0.03, 0.1, 3, 0.02
 _LEAST_SHARE = 1e-4
 
-Kind = Literal["attacker-error", "recall", "named", "named-sparsest", "noise", "hide-among"]
-
 # For each kind: what is measured, whether it is to be at least the value, and the goal in words.
-_KINDS: dict[Kind, tuple[str, bool, str]] = {
+_KINDS: dict[str, tuple[str, bool, str]] = {
     "attacker-error": ("error_m", True, "the best attacker is wrong by at least {:,.4g} m on average"),
     "recall": ("recall", True, "recall of at least {:g}"),
     "named": ("named", False, "the best attacker names at most {:.3g} of users"),
@@ -69,15 +70,10 @@ _KINDS: dict[Kind, tuple[str, bool, str]] = {
 class Goal:
     """What a plan is for: a bound on what is measured, or the setting itself; then the least cost in meters.
 
-    Attributes
-    ----------
-    kind : str
-        ``attacker-error``: the best attacker's mean error in meters is at least ``value``. ``named``,
-        ``named-sparsest``: it names at most this share of users, or of the tenth who live where users are sparsest.
-        ``recall``: recall@k is at least this share, and then as few users as possible are found within 100 m.
-        ``noise``, ``hide-among``: noise of this many meters, users hidden among so many.
-    k : int
-        How many users a list has.
+    ``attacker-error``: the best attacker's mean error in meters is at least ``value``. ``named``, ``named-sparsest``:
+    it names at most this share of users, or of the tenth who live where users are sparsest. ``recall``: recall@k is at
+    least this share, and then as few users as possible are found within 100 m. ``noise``, ``hide-among``: noise of this
+    many meters, users hidden among so many. Lists have ``k`` users.
 
     Examples
     --------
@@ -85,7 +81,7 @@ class Goal:
     the best attacker names at most 0.05 of users; then the least cost
     """
 
-    kind: Kind
+    kind: str
     value: float
     k: int = 10
 
@@ -155,34 +151,27 @@ class Row:
         made = self.contender
         settings = {name: self.value if name == made.swept else None for name in _BOUNDS}
         about = {"mechanism": made.label, "sound": made.sound, "promise": made.promise}
-        return {**about, **settings, **_plain(self.estimates)}
-
-
-def _plain(measured: dict[str, Any]) -> dict[str, Any]:
-    """Return the value and the interval of every estimate."""
-    ends = ("value", "low", "high")
-    return {
-        name: {end: getattr(one, end) for end in ends} if isinstance(one, Mean | Share) else one
-        for name, one in measured.items()
-    }
+        return {**about, **settings, **{name: asdict(estimate) for name, estimate in self.estimates.items()}}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Plan:
     """The result of planning: rows by mechanism, the recommended one first, and what was measured on the way.
 
-    ``left_out`` says which mechanisms were not tried, and why; ``months``, what a service with the first row gives away
-    of users who stay at home.
+    ``command`` runs the first row; ``months`` are what a service with it gives away of users who stay at home;
+    ``left_out`` says which mechanisms were not tried, and why.
     """
 
     goal: Goal
     rows: tuple[Row, ...]
     sweep: tuple[Row, ...]
+    dataset: Dataset
+    command: str
+    guarantee: Guarantee
+    months: tuple[MonthsFigure, ...]
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
-    users: PlanUsers
-    months: tuple[MonthsFigure, ...]
-    guarantee: Guarantee
+    warnings: tuple[str, ...]
     seed: int
     seconds: float
 
@@ -190,12 +179,6 @@ class Plan:
     def recommended(self) -> Row | None:
         """The first row if it meets the goal, with a guarantee that holds."""
         return self.rows[0] if self.goal.met(self.rows[0]) and self.rows[0].contender.sound else None
-
-    @property
-    def command(self) -> str:
-        """The ``nearveil protect`` of the first row."""
-        best = self.rows[0]
-        return self.users.protect_command(best.contender.protect_arguments(best.value))
 
     @property
     def sentence(self) -> str:
@@ -212,9 +195,8 @@ class Plan:
 
     def verdict(self, row: Row) -> str:
         """Say whether a row meets the goal, and whether that may be chance."""
-        if not self.goal.met(row):
-            return "not met"
-        return "met" if self.goal.met(row, surely=True) else "met (may be chance)"
+        met = "met" if self.goal.met(row, surely=True) else "met (may be chance)"
+        return met if self.goal.met(row) else "not met"
 
     @property
     def table(self) -> pd.DataFrame:
@@ -250,8 +232,11 @@ class Plan:
             "goal": {"kind": self.goal.kind, "value": self.goal.value, "k": self.goal.k, "words": str(self.goal)},
             "rows": [row.to_dict() | {"met": self.goal.met(row)} for row in self.rows],
             "sweep": [row.to_dict() for row in self.sweep],
-            "service_after_months": [_plain(one._asdict()) for one in self.months],
-            "guarantee": self.guarantee.to_dict(), "coverage": NOT_COVERED, "people": len(self.users.dataset.places),
+            "service_after_months": [
+                one._asdict() | {name: asdict(getattr(one, name)) for name in ("found", "named", "error_m", "points")}
+                for one in self.months
+            ],
+            "guarantee": self.guarantee.to_dict(), "coverage": NOT_COVERED, "people": len(self.dataset.places),
             "left_out": self.left_out, "notes": self.notes, "seed": self.seed, "seconds": round(self.seconds, 3),
         }  # fmt: skip
 
@@ -317,22 +302,67 @@ def plan(
         raise UsageError(f"months are whole numbers from 1 to {MOST_MONTHS}, such as months=1,6,12")
     aim = Goal("named-sparsest", 0.1, k) if goal is None else goal
     tried, notes = _contenders(region, mechanisms, cells)
-    users = PlanUsers.of(people, region, read or ReadOptions())
-    able, left_out = _able(tried, aim, len(users.dataset.places))
+    chosen = read or ReadOptions()
+    dataset, warnings = _users(people, region, chosen)
+    able, left_out = _able(tried, aim, len(dataset.places))
     base = 1 if seed is None else seed
-    work = partial(_rows_of, dataset=users.dataset, goal=aim, searches=goal is not None, effort=effort, seed=base)
+    work = partial(_rows_of, dataset=dataset, goal=aim, searches=goal is not None, effort=effort, seed=base)
     with (progress or no_bar)("planning", len(able) + 1) as advance:
         found = list(in_parallel(work, able, cores=cores or os.cpu_count() or 1, progress=advance))
         rows = _ranked([row for finals, _ in found for row in finals], aim)
         after = effort.months if months is None else sorted(set(months))
-        given_away = _months_of(users.dataset, rows[0], after, effort.followed, base)
+        given_away = _months_of(dataset, rows[0], after, effort.followed, base)
         advance(1)
-    # As it will run: without a seed.
-    guarantee = rows[0].contender.fitted(rows[0].value, users.dataset, None).guarantee
-    guarantee = guarantee.with_note(_ONE_FIT) if rows[0].contender.mechanism.is_to_be_fitted else guarantee
-    sweep = tuple(row for _, measured in found for row in measured)
-    seconds = time.perf_counter() - started
-    return Plan(aim, rows, sweep, left_out, notes, users, given_away, guarantee, base, seconds)
+    best, value = rows[0].contender, rows[0].value
+    guarantee = best.fitted(value, dataset, None).guarantee
+    return Plan(
+        goal=aim, rows=rows, sweep=tuple(row for _, measured in found for row in measured), dataset=dataset,
+        command=protect_command(people, region, chosen, best.protect_arguments(value)),
+        guarantee=guarantee.with_note(_ONE_FIT) if best.mechanism.is_to_be_fitted else guarantee, months=given_away,
+        left_out=left_out, notes=notes, warnings=warnings, seed=base, seconds=time.perf_counter() - started,
+    )  # fmt: skip
+
+
+# Users, and the file they are from.
+
+
+def _users(
+    people: str | Path | FloatArray, region: Region | str | None, read: ReadOptions
+) -> tuple[Dataset, tuple[str, ...]]:
+    """Return users, one at each location, and warnings."""
+    box = WHOLE_EARTH if region is None else as_region(region)
+    found = read_people(people, read, carry=False, region=box) if isinstance(people, str | Path) else None
+    rows = (box.clip if read.clip else box.check)(people if found is None else found.points)
+    places = np.unique(rows, axis=0)
+    # Noise is to stay within a box that is drawn around users.
+    around = region_around(places, 0.25) if region is None else box
+    name = Path(people).name if isinstance(people, str | Path) else "the users given"
+    dataset = Dataset("standard input" if name == "-" else name, around, places)
+    repeated, warnings = len(rows) - len(places), []
+    if repeated:
+        warnings.append(f"{repeated:,} rows repeat a location and were left out: a plan has one user at each location")
+    if found is None:
+        return dataset, tuple(warnings)
+    for name in person_columns(found.carried.column_names):
+        ids = found.carried.column(name)
+        if not pa.types.is_nested(ids.type) and len(pc.unique(ids)) < len(ids):
+            warnings.append(
+                f"column {name!r} looks like a user's id and repeats: the plan counts every location as a user of its "
+                "own, but several rows of one user protect that user less than it says"
+            )
+    return dataset, (*found.warnings, *warnings)
+
+
+def protect_command(
+    people: str | Path | FloatArray, region: Region | str | None, read: ReadOptions, arguments: Sequence[str]
+) -> str:
+    """Return the ``nearveil protect`` with these arguments, without a seed."""
+    path = Path(people) if isinstance(people, str | Path) else Path("INPUT")
+    extension = extension_of(path) or ".csv"
+    output = f"published{extension}" if path.name == f"protected{extension}" else f"protected{extension}"
+    box = f"{region.south},{region.west},{region.north},{region.east}" if isinstance(region, Region) else region
+    where = [] if box is None else ["--region", box]
+    return shlex.join(["nearveil", "protect", str(path), output, *where, *read.arguments(), *arguments])
 
 
 # What is tried.
@@ -367,17 +397,15 @@ def _able(tried: Sequence[Contender], goal: Goal, users: int) -> tuple[list[Cont
         raise DataError(f"there are {users:,} users to plan for, and at least {least} different locations are needed")
     if goal.kind == "hide-among" and goal.value > users:
         raise UsageError(f"there are {users:,} users, and nobody can be hidden among {goal.value:,.0f} of them")
-    why = {one: _why_not(one, goal, users) for one in tried}
-    reasons = tuple(f"{one.label}: {text}" for one, text in why.items() if text)
-    if len(reasons) == len(tried):
-        raise UsageError(f"no mechanism can be tried: {'; '.join(reasons)}")
-    return [one for one in tried if not why[one]], reasons
-
-
-def _why_not(made: Contender, goal: Goal, users: int) -> str:
-    if (goal.kind == "noise" and not _is_noise(made)) or (goal.kind == "hide-among" and made.swept != "hide_among"):
-        return "its guarantee for the users of the file is another one"
-    return "" if made.suits(made.values[0], users) else f"{users:,} users are too few"
+    why = {}
+    for one in tried:
+        if (goal.kind == "noise" and not _is_noise(one)) or (goal.kind == "hide-among" and one.swept != "hide_among"):
+            why[one] = f"{one.label}: its guarantee for the users of the file is another one"
+        elif not one.suits(one.values[0], users):
+            why[one] = f"{one.label}: {users:,} users are too few"
+    if len(why) == len(tried):
+        raise UsageError(f"no mechanism can be tried: {'; '.join(why.values())}")
+    return [one for one in tried if one not in why], tuple(why.values())
 
 
 def _is_noise(made: Contender) -> bool:
@@ -393,7 +421,7 @@ def _rows_of(
 ) -> tuple[list[Row], list[Row]]:
     """Return the rows of a mechanism for the table, and what was measured on the way."""
     least, most = _BOUNDS.get(str(made.swept), (1.0, 1.0))
-    most = min(most, _MOST_AMONG * len(dataset.places)) if made.swept == "hide_among" else most
+    most = min(most, len(dataset.places) / 4) if made.swept == "hide_among" else most
     # Places are logarithms of values, in the order in which the goal is met ever better.
     sign = -1.0 if (made.swept == "epsilon") != (goal.kind == "recall") else 1.0
 

@@ -32,7 +32,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def _how_measured(plan: Plan) -> str:
-    users = f"{len(plan.users.dataset.places):,} locations of {plan.users.dataset.name}"
+    users = f"{len(plan.dataset.places):,} locations of {plan.dataset.name}"
     return (
         f"Goal: {plan.goal}. Measured on {users}, in {plan.seconds:.0f} s, with 95 % intervals in parentheses or "
         "after ±. The attacker knows the mechanism, its intervals or cells and every address, but not who lives there. "
