@@ -30,9 +30,6 @@ _SEED_STREAM, _QUERY_STREAM, _TARGET_STREAM, _NAMING_STREAM = range(4)
 _TARGETS_AT_ONCE = 8
 _MOST_NAMED_SLOWLY = 1_000
 
-Row = Mapping[str, Any]
-"""What was measured in one run, by name; of a mean also its standard error over users, as ``NAME_se``."""
-
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
@@ -46,7 +43,7 @@ class Sizes:
 def measure(
     contender: Contender, value: float, dataset: Dataset, *, seed: int, run: int = 0, k: int = 10, sizes: Sizes
 ) -> dict[str, Any]:
-    """Fit, publish everybody once, ask, guess and name.
+    """Fit, publish everybody once, ask, guess and name; of a mean also return its standard error, as ``NAME_se``.
 
     With one seed and run, all settings and mechanisms meet the same users and queries: they differ by what they do.
     """
@@ -159,7 +156,7 @@ SHARES = {"found": "targets", "named": "named_cases", "named_sparsest": "sparses
 """Shares, with the name of the number of cases of each."""
 
 
-def together(runs: Sequence[Row]) -> dict[str, Estimate]:
+def together(runs: Sequence[Mapping[str, Any]]) -> dict[str, Estimate]:
     """Return the means and shares of the runs of one setting, with 95 % intervals over users.
 
     Runs have fits of their own and may differ by more than their users do: then the interval is theirs.

@@ -143,7 +143,6 @@ _KNOWN = {
     "DPRS, interval": Look("blue", "o", "-"),
     "DPRS, the paper's": Look("blue", "X", ":"),
     "among, published locations": Look("sky", "D", "-"),
-    "among, public data": Look("grey", "^", ":"),
     "GI-LIA": Look("orange", "o", "--"),
     "ZO-LIA": Look("vermilion", "s", "-."),
     "adaptive, 1 account": Look("blue", "D", "-"),
