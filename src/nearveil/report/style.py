@@ -141,7 +141,6 @@ _KNOWN = {
     "DPRS, interval": Look("blue", "o", "-"),
     "DPRS, the paper's": Look("blue", "X", ":"),
     "among, published locations": Look("sky", "D", "-"),
-    "among, public data": Look("grey", "^", ":"),
     **_series("adaptive, 1 account", "ZO-LIA", "adaptive, 4 accounts", "GI-LIA"),
     # Readings of Table 3.
     **_series("Nearveil: redrawn", "as printed", "kept", "kept, noise of scale 1/epsilon", "clipped", "redrawn"),
