@@ -1,25 +1,32 @@
-"""Attacks on a population: the same for any number of cores, fair targets, and the best attacker beside them."""
+"""Attacks on a population: fair targets, how they are scored, by hand, and the best attacker beside them."""
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from nearveil import PlanarLaplace
+from nearveil import DPRS, PlanarLaplace
+from nearveil.attacks.base import AttackResult, Outcome
 from nearveil.attacks.registry import ATTACKS
 from nearveil.errors import UsageError
-from nearveil.evaluation import attack_experiment
 from nearveil.evaluation.attack_experiment import (
     AttackExperiment,
     AttackProtocol,
+    Attempt,
+    Instance,
+    compare,
     draw_instances,
     instances_of_person,
+    least_queries,
+    score_attempts,
     set_up_attacks,
 )
 from nearveil.evaluation.best_attacker import measure_best_attacker
-from nearveil.io.datasets import Dataset
+from nearveil.evaluation.stats import share_over_runs
+from nearveil.io.datasets import Dataset, DatasetName, load_dataset
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -69,15 +76,6 @@ class ListsAfter:
         return SimpleNamespace(nearby=nearby)
 
 
-def test_the_last_start_that_is_tried_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attack_experiment, "_MOST_STARTS", 4)
-    options: Any = {"k": 1, "count": 1, "rng": np.random.default_rng(1)}
-    (found,) = draw_instances(ListsAfter(4), np.zeros((5, 2)), **options)  # type: ignore[arg-type]
-    assert found.target == 3
-    with pytest.raises(UsageError, match="lists nobody"):
-        draw_instances(ListsAfter(5), np.zeros((5, 2)), **options)  # type: ignore[arg-type]
-
-
 def test_no_start_counts_twice_where_starts_are_rare(town: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 20 * 5 starts that are tried the last two list the user; the interval is that of two attacks in each run."""
     options: Any = {"k": 1, "count": 5, "rng": np.random.default_rng(1)}
@@ -85,6 +83,8 @@ def test_no_start_counts_twice_where_starts_are_rare(town: Dataset, monkeypatch:
     assert len(found) == len(set(found)) == 2
     with pytest.raises(UsageError, match="listed from no place"):
         instances_of_person(ListsAfter(100), np.zeros((9, 2)), 3, **options)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="lists nobody"):
+        draw_instances(ListsAfter(999), np.zeros((5, 2)), **options)  # type: ignore[arg-type]
     experiment = AttackExperiment(town, AttackProtocol(runs=2, instances=3), None)
     drawn = [experiment.instances(run, 5, 42)[:fewer] for run, fewer in ((0, 3), (1, 2))]
     monkeypatch.setattr(experiment, "instances", lambda run, _k, _person: drawn[run])
@@ -108,13 +108,7 @@ def test_runs_are_published_anew_and_the_best_attacker_guesses_from_the_first(to
     for of in ("named", "found"):
         parts = [getattr(tenth, of).value * tenth.targets for tenth in best.tenths]
         assert sum(parts) == pytest.approx(getattr(best, of).value * best.targets)
-    assert best.tenths[-1].named.value > best.tenths[0].named.value
-
-
-@pytest.mark.parametrize("wrong", [{"runs": 0}, {"instances": 0}, {"tau_m": 0.0}, {"tau_m": math.nan}])
-def test_wrong_protocols(wrong: dict[str, float]) -> None:
-    with pytest.raises(UsageError):
-        AttackProtocol(**wrong)  # type: ignore[arg-type]
+    assert best.tenths[-1].named.value > 2 * best.tenths[0].named.value
 
 
 def test_attacks_by_name(san_francisco: Region) -> None:
@@ -124,3 +118,67 @@ def test_attacks_by_name(san_francisco: Region) -> None:
     for colluders, tau_m, name in (([0], 100.0, "adaptive"), ([1], 0.0, "adaptive"), ([1], 100.0, "magic")):
         with pytest.raises(UsageError):
             set_up_attacks([name], san_francisco, colluders=colluders, tau_m=tau_m)
+
+
+def attempt(estimate: tuple[float, float] | None, k: int = 10, **options: Any) -> Attempt:
+    """An attack on a user at the origin, whom the service has at (300, 400), from 100 m north of it."""
+    result = AttackResult(
+        attack="gi-lia", outcome=Outcome.FOUND, estimate=estimate, seconds=0.5, **{"queries": 7} | options
+    )
+    region = SimpleNamespace(half_extent_m=(5000.0, 5000.0), radius_m=30_000.0)
+    service: Any = SimpleNamespace(served_m=np.array([[300.0, 400.0]]), region=region)
+    return compare(result, Instance((0.0, 100.0), 0), service, k=k, true_m=np.zeros((1, 2)), tau_m=100.0)
+
+
+def test_errors_are_to_the_user_and_to_where_the_service_has_it() -> None:
+    """Who believes nothing is at the start, and nobody is outside the region."""
+    found = attempt((300.0, 400.0))
+    assert (found.error_m, found.served_error_m) == (500.0, 0.0)
+    assert (attempt(None).error_m, attempt((90_000.0, 0.0)).error_m) == (100.0, 5000.0)
+
+
+def test_a_score_counts_false_certificates_of_the_served_location_and_radii_that_hold() -> None:
+    runs = [
+        [attempt((300.0, 400.0), certified=True), attempt((0.0, 0.0), certified=True, queries=9, radius_m=600.0)],
+        [attempt((0.0, 50.0), radius_m=10.0), attempt(None)],
+    ]
+    score = score_attempts(runs, tau_m=100.0)
+    assert (score.runs, score.instances) == (2, 2)
+    assert score.dist_m.value == pytest.approx((500 + 0 + 50 + 100) / 4)
+    assert score.queries.value == 7.5
+    assert score.queries_p95 == pytest.approx(np.percentile([7, 9, 7, 7], 95))
+    assert score.acc == share_over_runs([1, 2], 2)
+    assert score.acc_served == share_over_runs([1, 0], 2)
+    assert score.certified == share_over_runs([2, 0], 2)
+    assert score.false_certificates == 1
+    assert (score.radius_m, score.radius_held) == (305.0, 0.5)
+    nobody = score_attempts([[attempt(None, k=0)]], tau_m=100.0)
+    assert (nobody.radius_m, nobody.radius_held, nobody.at_least) == (None, None, None)
+
+
+def test_the_bound_as_the_formula_says() -> None:
+    bits = math.log2((2 * 25 + 0.5) * math.log(30_000 / 50))
+    # A list of one tells a bit: the target, or somebody else. A tau as wide as everything needs no query.
+    for k, each in ((1, 1), (7, 3)):
+        assert least_queries(500.0, k, tau_m=100.0, farthest_m=30_000.0) == pytest.approx(bits / each)
+    assert least_queries(0.0, 1, tau_m=100.0, farthest_m=100.0) == 0.0
+    from_there = least_queries(math.hypot(300, 300), 10, tau_m=100.0, farthest_m=30_000.0)
+    assert score_attempts([[attempt(None)]], tau_m=100.0).at_least == pytest.approx(from_there)
+
+
+@pytest.mark.realdata
+def test_users_are_found_unless_they_are_protected(real_data_folder: Path) -> None:
+    dataset, protocol = load_dataset(DatasetName.BRIGHTKITE, real_data_folder), AttackProtocol(runs=1, instances=10)
+    attacks = ("gi-lia", "zo-lia", "adaptive", "unfolding")
+    setups = set_up_attacks(attacks, dataset.region, colluders=[1, 4], tau_m=100.0)
+    rows = AttackExperiment(dataset, protocol, None).run(setups, [10], cores=1)
+    gi, zo, one, four, none = (row.score for row in rows)
+    assert min(gi.acc.value, none.acc.value) >= 0.9
+    assert zo.acc.value >= 0.8
+    for score in (one, four):
+        assert (score.acc.value, score.certified.value, score.false_certificates) == (1.0, 1.0, 0)
+    assert four.queries.value < one.queries.value < gi.queries.value / 2 < zo.queries.value / 2
+    dprs = DPRS(release="paper", epsilon=1.0, centres=800, region=dataset.region)
+    for row in AttackExperiment(dataset, protocol, dprs).run(setups, [10], cores=1):
+        assert row.score.acc.value <= 0.1
+        assert row.score.false_certificates == 0

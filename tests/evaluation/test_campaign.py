@@ -50,25 +50,21 @@ def test_everybody_counts_and_not_only_those_who_were_seen(outcome: CampaignOutc
     assert (row["seen"], row["located within 100 m"], row["per located person"]) == ("75.0%", "50.0%", "2.50")
     assert (row["for a further person"], row["found"]) == ("3.4", "90.0%")
     assert "truly within 100 m" not in row
-
-
-def test_where_users_are_protected_the_published_locations_are_located(outcome: CampaignOutcome) -> None:
+    # Where users are protected, their published locations are located.
     moved = replace(outcome, true_m=TRUE_M + np.array([0.0, 500.0]), is_protected=True)
     assert campaign_cells(moved)["truly within 100 m"] == "0.0%"
     assert "publishes them" in campaign_notes(moved)
-    document = campaign_document(moved)
-    assert (document["located"], document["truly_located"], document["protected"]) == (2, 0, True)
-    assert document["median_error_m"] == 30.0
-    assert document["further_people"]["questions"] == 3.4
+    wanted = {"located": 2, "truly_located": 0, "protected": True, "median_error_m": 30.0}
+    assert campaign_document(moved).items() >= wanted.items()
 
 
 def test_nothing_found_is_said_as_nothing(outcome: CampaignOutcome) -> None:
     empty = replace(RESULT, outcome=Outcome.NOBODY, people=(), estimates_m=np.empty((0, 2)), radii_m=np.empty(0))
     nobody = replace(outcome, result=empty, rows=np.empty(0, dtype=int), further=None)
-    row = campaign_cells(nobody)
+    row, document = campaign_cells(nobody), campaign_document(nobody)
     assert (row["seen"], row["per located person"], row["median error (m)"]) == ("0.0%", "–", "–")
-    document = campaign_document(nobody)
     assert (document["questions_per_located"], document["median_error_m"], document["radius_holds"]) == (None,) * 3
+    assert "ended early: nobody is listed anywhere" in campaign_notes(nobody)
 
 
 def test_a_protected_crowd_keeps_its_true_locations(
@@ -95,10 +91,6 @@ def test_a_protected_crowd_keeps_its_true_locations(
     assert found.best is not None
     assert found.further is not None
     assert (found.further.people, found.further.never_listed) == (3, 1)
-    assert found.further.found.value * 3 == pytest.approx(round(found.further.found.value * 3))
     assert "1 further people are listed nowhere" in campaign_notes(found)
-
-
-def test_lists_longer_than_the_crowd_are_refused(san_francisco: Region) -> None:
-    with pytest.raises(UsageError, match="between 1 and the number of people, 18"):
-        attack_campaign(synthetic_city(20, san_francisco, rng=1), region=san_francisco, k=19)
+    with pytest.raises(UsageError, match="between 1 and the number of people, 135"):
+        attack_campaign(city, region=san_francisco, k=136)

@@ -24,6 +24,10 @@ def test_shares_have_binomial_intervals() -> None:
     pooled = share_over_runs([8, 8, 7, 9, 8], 50)
     assert (pooled.value, pooled.low, pooled.high) == (0.16, pytest.approx(exact.low), pytest.approx(exact.high))
     assert share_over_runs([40], 250).low == pytest.approx(exact.low)
+    # None and all of 100 are not certain.
+    none, everybody = (share_over_runs([hits] * 5, 20) for hits in (0, 20))
+    assert (none.low, none.high) == (0.0, pytest.approx(1 - 0.025**0.01))
+    assert (everybody.low, everybody.high) == (pytest.approx(0.025**0.01), 1.0)
 
 
 def test_shares_of_runs_that_differ_are_less_certain() -> None:
@@ -33,12 +37,6 @@ def test_shares_of_runs_that_differ_are_less_certain() -> None:
     fewer = 250 / effect
     assert apart.high == pytest.approx(stats.beta.ppf(0.975, 0.16 * fewer + 1, 0.84 * fewer))
     assert apart.low < alike.low < 0.16 < alike.high < apart.high
-
-
-@pytest.mark.parametrize(("hits", "low", "high"), [(0, 0.0, 1 - 0.025**0.01), (20, 0.025**0.01, 1.0)])
-def test_none_and_all_of_100_are_not_certain(hits: int, low: float, high: float) -> None:
-    share = share_over_runs([hits] * 5, 20)
-    assert (share.low, share.high) == (pytest.approx(low), pytest.approx(high))
 
 
 @pytest.mark.statistical

@@ -1,6 +1,7 @@
 """The picture of the demonstration: a map with its coast for each service, and where attacks put its users."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,9 +25,10 @@ def test_every_service_has_a_map_with_the_coast_and_the_misses_of_each_attack(
     people = np.random.default_rng(1).normal(REGION.centre, 0.03, (400, 2))
     dprs = DPRS(release="paper", epsilon=1.0, centres=20, region=REGION, seed=1).fit(people)
     published, discs = dprs.perturb(people), dprs.current_intervals
+    rest: dict[str, Any] = {"title": "t", "found": "f", "misses_m": MISSES}
     services = [
-        AttackedService(title="open", found="words " * 12, places=people, protected=False, misses_m=MISSES),
-        AttackedService(title="t", found="f", places=published, protected=True, misses_m=MISSES, intervals=discs),
+        AttackedService(places=people, protected=False, **rest),
+        AttackedService(places=published, protected=True, intervals=discs, **rest),
     ]
     drawn: list[Figure] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
@@ -39,5 +41,5 @@ def test_every_service_has_a_map_with_the_coast_and_the_misses_of_each_attack(
     assert np.size(circles.get_widths()) == 20
     for axes in figure.axes[2:]:
         # What is off by 9 km is counted, not drawn.
-        assert [len(line.get_xdata()) for line in axes.lines] == [2, 1]  # type: ignore[arg-type]
+        assert [len(line.get_xdata()) for line in axes.lines] == [2, 1, 100]  # type: ignore[arg-type]
         assert [text.get_text() for text in axes.texts] == ["1 more beyond the edge"]

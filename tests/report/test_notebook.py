@@ -2,12 +2,11 @@
 
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
-import pytest
 
 import nearveil as nv
 from nearveil.audit.pairs import Pair
@@ -19,52 +18,32 @@ TAGS = {"div", "strong", "table", "thead", "tbody", "tr", "th", "td", "p", "deta
 POINTS = np.random.default_rng(5).normal([37.75, -122.44], 0.02, (200, 2))
 
 
-class Page(HTMLParser):
+def text_of(html: str) -> str:
     """The text of some HTML; anything but plain tags with a style is a failure."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.text = ""
-        self.feed(html)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        assert tag in TAGS
-        assert {name for name, _ in attributes} <= {"style"}
-        for _, style in attributes:
-            # Colors are the reader's: what is set for a light page cannot be read on a dark one.
-            assert not re.search(r"color|url|#[0-9a-f]{3}|background:(?!none)", style or "")
-        self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data + " "
+    page = ElementTree.fromstring(html)  # noqa: S314 - our own text
+    for part in page.iter():
+        assert part.tag in TAGS
+        assert part.attrib.keys() <= {"style"}
+        # Colors are the reader's: what is set for a light page cannot be read on a dark one.
+        assert not re.search(r"color|url|#[0-9a-f]{3}|background:(?!none)", part.get("style", ""))
+    return " ".join(page.itertext())
 
 
 def card(result: Any) -> str:
-    return Page(result._repr_html_()).text
+    return text_of(result._repr_html_())
 
 
 def test_whatever_is_in_a_name_stays_text() -> None:
-    page = Page(html_card(EVIL, [(EVIL, EVIL)], notes=[EVIL], more=[html_table([EVIL], [[EVIL]])]))
-    assert page.text.count(EVIL) == 6
+    assert text_of(html_card(EVIL, [(EVIL, EVIL)], notes=[EVIL], more=[html_table([EVIL], [[EVIL]])])).count(EVIL) == 6
 
 
-@pytest.mark.parametrize("epsilon", [None, 1.0])
-def test_a_guarantee(epsilon: float | None) -> None:
-    mechanism = nv.PlanarLaplace() if epsilon is None else nv.SRR(epsilon=epsilon, region="san-francisco")
-    said, also = mechanism.guarantee, (mechanism.guarantee,)
+def test_a_guarantee_and_what_does_not_hold(city: FloatArray) -> None:
+    said = nv.SRR(epsilon=1.0, region="san-francisco").guarantee
+    also = (nv.PlanarLaplace().guarantee,)
     text = card(replace(said, title=EVIL, promise=EVIL, not_covered=EVIL, because=EVIL, notes=(EVIL,), also=also))
     assert text.count(EVIL) >= 5
     assert said.number in text
-    assert said.title in text
-
-
-def test_what_does_not_hold_is_said_without_colors(city: FloatArray) -> None:
+    assert also[0].title in text
     paper = nv.DPRS(
         epsilon=1.0, release="paper", fit_method="private-grid", centres=5, seed=1, region="san-francisco"
     ).fit(city[:200])
@@ -87,10 +66,10 @@ def test_a_release(tmp_path: Path) -> None:
 def test_attacks_show_no_location_true_or_believed() -> None:
     few = nv.AttackProtocol(runs=1, instances=1)
     found = nv.attack_population(POINTS, name=EVIL, attacks=["gi-lia"], ks=(5,), protocol=few, cores=1)
-    assert EVIL in card(found)
     outcome = found.example()
-    assert EVIL in card(outcome)
-    assert "do not publish" in card(outcome)
+    for text in (card(found), card(outcome)):
+        assert EVIL in text
+        assert "do not publish" in text
     assert outcome.estimate is not None
     assert not any(f"{place:.3f}" in card(outcome) for place in [*outcome.estimate, *POINTS.ravel()])
     assert "not known" in card(replace(outcome, truth=None))
@@ -105,14 +84,9 @@ def test_an_attack_on_a_protected_user_says_what_is_certain_of_which_location() 
         r"Found within 100 m +no",
         r"Certified, of the published place +yes",
         r"Radius, of the published place +\d+ m, certain",
-        r"The error is to the true one\.",
+        r"The error is to the true place",
     ):
         assert re.search(said, missed)
-    # The service itself has a card, too, and no location is in it.
-    for service, words in ((open_one, "none: it answers from true places"), (hidden, "PlanarLaplace(")):
-        assert words in card(service)
-        assert "lists of the 10 nearest" in card(service)
-        assert not any(f"{place:.3f}" in card(service) for place in POINTS.ravel())
 
 
 def test_an_audit_and_a_certificate() -> None:

@@ -79,10 +79,7 @@ class Instance:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Service:
-    """A service as it answers in one run: from ``places`` in degrees, as ``mechanism`` published them if there is one.
-
-    It has the attacker's accounts where they are put.
-    """
+    """A service in one run: it answers from ``places`` in degrees, as ``mechanism`` published them if there is one."""
 
     region: Region
     places: FloatArray
@@ -310,10 +307,7 @@ def score_attempts(runs: Sequence[Sequence[Attempt]], *, tau_m: float) -> Attack
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackProtocol:
-    """How attacks are measured: runs with seeds of their own, targets in each, and how near counts as found.
-
-    ``policy`` is what the service does to a list before it shows it.
-    """
+    """How attacks are measured: runs, targets in each, how near counts as found, and what is done to lists before."""
 
     runs: int = 5
     instances: int = 50

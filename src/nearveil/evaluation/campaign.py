@@ -28,8 +28,6 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, Progress, ProgressBar, no_bar
 
-_LEAST_QUERIES = 200
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FurtherPeople:
@@ -140,7 +138,7 @@ def attack_campaign(
     with progress(f"protecting {name}", 1) as advance:
         experiment.publish_all(advance)
     served_m = experiment.service(0).served_m
-    most = max(2 * len(at_first), _LEAST_QUERIES)
+    most = max(2 * len(at_first), 200)
     campaign = Campaign(half_extent_m=box.half_extent_m, tau_m=tau_m, most_questions=most, seed=seed)
     service = SimulatedService(box, served_m[at_first], rng=seed, policy=protocol.policy)
     result = campaign.run(service.oracle(k=k, colluders=0, most_queries=most), progress)

@@ -13,7 +13,6 @@ from nearveil.report.attack_scene import Frame, Scene, frames_of, heading, legen
 from nearveil.report.land import land_in
 from nearveil.report.page import filled, verbatim
 from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, DARK, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
-from nearveil.types import FloatArray
 
 _COLOURS = {
     "true": TRUE_COLOUR,
@@ -48,7 +47,10 @@ def _story(scene: Scene) -> dict[str, Any]:
     return {
         "steps": questions,
         "result": result,
-        "land": [_ring(scene, ring) for ring in land_in(scene.region)],
+        "land": [
+            (scene.region.to_metres(ring) - origin).round().astype(int).ravel().tolist()
+            for ring in land_in(scene.region)
+        ],
         "people": (scene.dots - origin).round().astype(int).ravel().tolist(),
         "estimate": None if scene.result.estimate is None else _spot(scene, scene.result.estimate),
         "published": None if scene.published is None else _spot(scene, scene.published),
@@ -76,11 +78,6 @@ def _told(scene: Scene, frame: Frame) -> dict[str, Any]:
         # JSON has no infinity.
         about["ring"] = [min(end, 1e7) for end in frame.ring_m]
     return about
-
-
-def _ring(scene: Scene, ring: FloatArray) -> list[int]:
-    corners: list[int] = (scene.region.to_metres(ring) - np.array(scene.truth)).round().astype(int).ravel().tolist()
-    return corners
 
 
 def _spot(scene: Scene, place: Spot) -> list[float]:

@@ -6,9 +6,16 @@ import math
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import EllipseCollection, LineCollection, PolyCollection
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from nearveil.audit.bounds import clopper_pearson_high, clopper_pearson_low
 from nearveil.audit.events import TELL_TALES
@@ -18,6 +25,7 @@ from nearveil.mechanisms.base import Learned
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.intervals import Intervals, cell_polygons
 from nearveil.region import Region
+from nearveil.report.attack_figure import MapAxes
 from nearveil.report.attack_scene import View
 from nearveil.report.style import (
     DISC_COLOUR,
@@ -29,11 +37,6 @@ from nearveil.report.style import (
     house_style,
 )
 from nearveil.types import BoolArray, FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from nearveil.report.attack_figure import MapAxes
 
 EVENT_COLOUR = "#F0E442"
 CELL_COLOUR = "#6B7280"
@@ -62,12 +65,6 @@ def draw_audit(
     learned : Intervals or Cells, optional
         To show discs and the borders between their cells, or cells, so that steps can be counted.
     """
-    # Heavy, and only needed where a picture is drawn.
-    from matplotlib.figure import Figure  # noqa: PLC0415
-    from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
-
-    from nearveil.report.attack_figure import MapAxes  # noqa: PLC0415
-
     scene = AuditScene(witness, subject, learned)
     event = witness.event.describe().replace("the first", "A").replace("the second", "B")
     remaps = getattr(getattr(subject, "mechanism", None), "remaps", False)
@@ -90,9 +87,6 @@ def draw_audit(
 
 
 def _handles(scene: AuditScene) -> list[Any]:
-    from matplotlib.lines import Line2D  # noqa: PLC0415
-    from matplotlib.patches import Patch  # noqa: PLC0415
-
     dot: dict[str, Any] = {"marker": ".", "linestyle": "", "color": INK}
     if scene.has_areas:
         area = Patch(facecolor=EVENT_COLOUR + "73", edgecolor=INK, label="the event")
@@ -224,8 +218,6 @@ def _draw_map(chart: MapAxes, scene: AuditScene, cloud: Cloud) -> None:
 
 
 def _shade_event(chart: MapAxes, scene: AuditScene) -> None:
-    from matplotlib.colors import ListedColormap  # noqa: PLC0415
-
     (west, south), (east, north) = chart.view.corners
     x_m, y_m = np.linspace(west, east, _GRID), np.linspace(south, north, _GRID)
     event, (x, y) = scene.event_on(x_m, y_m), chart.xy(np.column_stack([x_m, y_m])).T
@@ -238,8 +230,6 @@ def _shade_event(chart: MapAxes, scene: AuditScene) -> None:
 
 def _draw_learned(chart: MapAxes, scene: AuditScene) -> None:
     """Draw intervals and their borders, or the cells: thin and over the outputs, whose dots would hide small ones."""
-    from matplotlib.collections import EllipseCollection, LineCollection, PolyCollection  # noqa: PLC0415
-
     axes, (west, south), (east, north) = chart.axes, *chart.view.corners
     if scene.discs is not None:
         lines = chart.xy(scene.borders).reshape(-1, 2, 2)

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.region import Region
@@ -25,9 +27,6 @@ from nearveil.report.style import (
     save_png,
 )
 from nearveil.types import FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _MOST_DOTS = 50_000
 _TITLE_LETTERS = 38
@@ -66,9 +65,6 @@ def draw_before_after(
 
     It shows true locations, so it is for synthetic users, or for the operator's eyes only.
     """
-    # Heavy, and only needed where a picture is drawn.
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
     with house_style():
         figure = Figure(figsize=(5 * len(services), 11.6), layout="constrained")
         width_m, height_m = region.half_extent_m

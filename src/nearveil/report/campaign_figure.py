@@ -6,17 +6,15 @@ It shows where the service has its users: their true locations unless a mechanis
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from nearveil.attacks.campaign import SHARE
 from nearveil.evaluation.campaign import CampaignOutcome
 from nearveil.report.maps import draw_ground
 from nearveil.report.style import LIGHT, PALETTE, add_legend, house_style, panels, save_png
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _NEAR = 0.25
 _LEAST_M = 1.0
