@@ -40,7 +40,7 @@ def verdict_on(text: str, **runs: Rows) -> tuple[str, str]:
 
 
 def attack_rows(attack: str = "GI-LIA", **measured: Any) -> Rows:
-    own = {"source": "Nearveil", "attack": attack, "dataset": "beta", "k": 10, "instances": 50, "acc": 0.99,
+    own: dict[str, Any] = {"source": "Nearveil", "attack": attack, "dataset": "beta", "k": 10, "instances": 50, "acc": 0.99,
            "dist_m": 30.0, "queries": 45.0} | measured  # fmt: skip
     if attack not in table1.PAPER_ATTACKS:
         own["source"] = "reference"
@@ -199,8 +199,8 @@ def test_what_grows(slope: float, verdict: str) -> None:
         rows = along("centers", (600, 1000), slope / 1000, epsilon=1.0) + along(
             "epsilon", (0.5, 5.0), slope, centers=800
         )
-        text = {"figure5": "Recall grows with the number", "figure6": "With Gaussian noise recall grows with the c"}
-        assert verdict_on(text[part], **{part: rows[: 2 * len(RUNS)]})[0] == verdict
+        begins = {"figure5": "Recall grows with the number", "figure6": "With Gaussian noise recall grows with the c"}
+        assert verdict_on(begins[part], **{part: rows[: 2 * len(RUNS)]})[0] == verdict
     assert verdict_on("With Gaussian noise recall grows with ep", figure6=rows[2 * len(RUNS) :])[0] == verdict
     by_k = along("k", (10, 20), slope / 100, mechanism="DPRS")
     assert verdict_on("Recall of DPRS grows with k", figure4=by_k)[0] == verdict
