@@ -40,8 +40,10 @@ def verdict_on(text: str, **runs: Rows) -> tuple[str, str]:
 
 
 def attack_rows(attack: str = "GI-LIA", **measured: Any) -> Rows:
-    own: dict[str, Any] = {"source": "Nearveil", "attack": attack, "dataset": "beta", "k": 10, "instances": 50, "acc": 0.99,
-           "dist_m": 30.0, "queries": 45.0} | measured  # fmt: skip
+    own: dict[str, Any] = {
+        "source": "Nearveil", "attack": attack, "dataset": "beta", "k": 10, "instances": 50, "acc": 0.99,
+        "dist_m": 30.0, "queries": 45.0,
+    } | measured  # fmt: skip
     if attack not in table1.PAPER_ATTACKS:
         own["source"] = "reference"
     return [own | {"run": run, "acc": own["acc"] + JITTER[run], "dist_m": own["dist_m"] + JITTER[run]} for run in RUNS]
