@@ -3,21 +3,16 @@ import re
 import shlex
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from nearveil.cli._mechanism import MechanismChoice
 from nearveil.errors import UsageError
 from nearveil.evaluation import plan as planning
-from nearveil.evaluation import plan_users
 from nearveil.evaluation.contenders import Contender, deployable
 from nearveil.evaluation.plan import Effort
-from nearveil.evaluation.plan_users import UserSource
 from nearveil.evaluation.tradeoff import Sizes
 from nearveil.io.datasets import Dataset
 from nearveil.io.people import ReadOptions
-from nearveil.io.synthetic import synthetic_city
-from nearveil.mechanisms.fit_grid import synthetic_people
 from nearveil.region import Region
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run, write_people
@@ -46,8 +41,7 @@ def test_plan_recommends_a_command_that_runs(run: Run, few_csv: Path, monkeypatc
     assert (document["met"], best["noise_m"], best["mechanism"]) == (True, 400, "planar Laplace")
     assert 0 < best["recall"]["value"] < 1
     assert best["error_m"]["half_width"] > 0
-    assert "no guarantee covers it" in document["words"]
-    assert (document["covered_by_a_guarantee"], document["planning_guarantee"]) == (False, None)
+    assert "no guarantee covers it" in document["coverage"]
     assert (few_csv.parent / "plan.png").read_bytes().startswith(b"\x89PNG")
     command = shlex.split(best["command"])
     assert command[:4] == ["nearveil", "protect", "people.csv", "protected.csv"]
@@ -71,8 +65,8 @@ def test_every_command_means_what_was_measured(
 
     monkeypatch.setattr(MechanismChoice, "build", spy)
     read = ReadOptions(latitude="latitude", longitude="longitude", clip=True)
-    source = UserSource(path=few_csv, region="san-francisco", read=read)
-    run(*shlex.split(source.protect_command(made.protect_arguments(made.values[1])))[1:])
+    command = planning.protect_command(few_csv, "san-francisco", read, made.protect_arguments(made.values[1]))
+    run(*shlex.split(command)[1:])
     measured = made.fitted(made.values[1], Dataset("few", san_francisco, city[:200]), None)
     assert built[0].get_params() == measured.get_params()
 
@@ -100,8 +94,6 @@ def test_the_first_line_is_the_recommendation(run: Run, few_csv: Path) -> None:
         (("--attacker-error", "far"), "--attacker-error takes a length"),
         (("--recall", 0.5, "--k", 0), "such as --k 10"),
         (("--recall", 0.5, "--picture", "plan.jpg"), ".png"),
-        (("--recall", 0.5, "--private-epsilon", 0, "--region", "berlin"), "must lie between"),
-        (("--recall", 0.5, "--private-epsilon", 1), "name it, such as --region berlin"),
         (("--recall", 0.5, "--seed", -1), "--seed"),
         (("--months", "soon"), "--months takes"),
         (("--months", "0"), "--months 1,6,12"),
@@ -115,53 +107,11 @@ def test_wrong_usage_is_one_sentence(options: tuple[object, ...], words: str, ru
     assert "Traceback" not in done.err
 
 
-def test_a_private_plan_says_nothing_of_the_file_but_through_the_synthetic_users(
-    run: Run, tmp_path: Path, city: FloatArray, san_francisco: Region, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two files that differ in rows, locations and repetitions, and one result of the noise: word for word alike."""
-    made = synthetic_city(700, san_francisco, rng=9)
-    monkeypatch.setattr(plan_users, "synthetic_people", lambda *_args, **_kwargs: made)
-    said = []
-    for places in (city[:1000], np.vstack([city[2000:2030], city[2000:2010]])):
-        path = write_people(tmp_path / "people.csv", places)
-        done = run("plan", path, "--noise", "300m", "--private-epsilon", 1, *QUICKLY, "--json")
-        assert done.code == 0, done.err
-        document = json.loads(done.out)
-        document.pop("seconds")
-        said.append((document, done.err))
-    assert said[0] == said[1]
-    assert said[0][1] == ""
-    assert said[0][0]["people"] == 700
-
-
-def test_a_private_plan_states_its_cost_and_spends_it_once(
-    run: Run, few_csv: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spent = []
-
-    def spy(*args: object, **kwargs: object) -> FloatArray:
-        spent.append(kwargs["epsilon"])
-        return synthetic_people(*args, **kwargs)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(plan_users, "synthetic_people", spy)
-    asked = ("plan", few_csv, "--noise", "300m", "--private-epsilon", 0.5, *QUICKLY)
-    first, second = (json.loads(run(*asked, "--json").out) for _ in range(2))
-    assert spent == [0.5, 0.5]
-    assert first["planning_guarantee"]["epsilon"] == 0.5
-    assert first["covered_by_a_guarantee"]
-    # Without a seed: not the same synthetic users again.
-    assert first["recommended"]["error_m"] != second["recommended"]["error_m"]
-    text = run(*asked, "--seed", 3)
-    assert "protects nobody" in text.err
-    assert "so this plan protects nobody" in re.sub(r"\s+", " ", text.out)
-    assert "1,000" not in text.out.split("GUARANTEE")[0]
-
-
 def test_plan_says_what_months_give_away(run: Run, few_csv: Path) -> None:
     asked = ("plan", few_csv, "--noise", "400m", *QUICKLY, "--months", "2,1")
     figures = json.loads(run(*asked, "--json").out)["service_after_months"]
     assert [(one["months"], one["people"]) for one in figures] == [(1, 5), (2, 5)]
-    assert all(one["found_within_100_m"]["low"] <= one["found_within_100_m"]["value"] for one in figures)
+    assert all(one["found"]["low"] <= one["found"]["value"] for one in figures)
     said = re.sub(r"\s+", " ", run(*asked).out)
     assert "with planar Laplace, noise of 400 m gives away over months: of 5 of these users" in said
     assert "Longer was not measured" in said

@@ -1,11 +1,10 @@
 """Planning: the setting at which a goal is just met, which is recommended, and what a plan keeps to itself."""
 
+import json
 import math
-import pickle
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from nearveil.errors import DataError, UsageError
@@ -50,7 +49,7 @@ def law(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
         lengths_m = {"found": 400, "named": 200, "named_sparsest": 300}
         shares = {name: math.exp(-error_m / length_m) for name, length_m in lengths_m.items()}
         cases = dict.fromkeys(SHARES.values(), 1_000_000)
-        return {**means, **{f"{name}_se": 0.1 for name in MEANS}, **shares, **cases, "loss": "1"}
+        return {**means, **{f"{name}_se": 0.1 for name in MEANS}, **shares, **cases}
 
     monkeypatch.setattr(planning, "measure", measure)
     return factors
@@ -124,9 +123,9 @@ def test_a_goal_that_may_be_met_by_chance_says_so(planned: Callable[..., Plan], 
     assert law
     found = planned(Goal("attacker-error", 300))
     row = found.rows[0]
-    assert found.verdict(row) == "recommended, met"
+    assert found.verdict(row) == "met"
     row.estimates["error_m"] = Share(310.0, 280.0, 340.0)
-    assert found.verdict(row) == "recommended, met (may be chance)"
+    assert found.verdict(row) == "met (may be chance)"
 
 
 def test_without_a_goal_settings_are_compared(planned: Callable[..., Plan], law: dict[str, float]) -> None:
@@ -173,15 +172,10 @@ def test_few_users_and_bad_goals(city: FloatArray, planned: Callable[..., Plan],
             Goal(kind, value, k)  # type: ignore[arg-type]
 
 
-def test_a_plan_shows_no_location_and_a_private_one_keeps_none(
-    city: FloatArray, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_shows_no_location(city: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "QUICK", TINY)
-    true, goal = city[:80], Goal("noise", 500)
-    options = {"region": "san-francisco", "quick": True, "cores": 1}
-    shown = repr(plan(true, goal, seed=1, **options))  # type: ignore[arg-type]
-    assert shown.startswith("Plan(Recommended: planar Laplace, noise of 500 m:")
-    assert not any(f"{latitude:.6f}"[:8] in shown for latitude in true[:, 0])
-    private = plan(true, goal, private_epsilon=5.0, **options)  # type: ignore[arg-type]
-    assert not any(np.asarray(place).tobytes() in pickle.dumps(private.users) for place in true)
-    assert private.users.guarantee is not None
+    found = plan(city[:80], Goal("noise", 500), region="san-francisco", quick=True, cores=1, seed=1)
+    assert repr(found).startswith("Plan(Recommended: planar Laplace, noise of 500 m:")
+    for shown in (repr(found), found._repr_html_(), json.dumps(found.to_dict())):
+        assert not any(f"{latitude:.6f}"[:8] in shown for latitude in city[:80, 0])
+    assert "no guarantee covers it" in found._repr_html_()

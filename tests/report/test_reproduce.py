@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 import nearveil as nv
-from nearveil.errors import DataError, UsageError
+from nearveil.attacks.adaptive import Adaptive
+from nearveil.errors import NearveilError, UsageError
 from nearveil.evaluation import paper_numbers, studies
 from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import synthetic_city
@@ -20,6 +21,11 @@ from nearveil.region import named_region
 from nearveil.report import reproduce as module
 from nearveil.report.reproduce import reproduce
 from tests.report.toy import MEASURED, TOY, figures
+
+
+class Twin(Adaptive):
+    """Somebody else's attack under the name of one of ours."""
+
 
 REGION = named_region("san-francisco")
 CITY = synthetic_city(300, REGION, rng=1)
@@ -42,25 +48,19 @@ def run(part: str = "toy", **options: Any) -> nv.Reproduction:
     return reproduce(part, **chosen | options)
 
 
-def test_runs_are_rows_and_tables_have_intervals() -> None:
-    found = run(runs=4, seed=7)
-    assert len(found.runs["toy"]) == 4 * 2
-    assert set(found.runs["toy"].columns) == {"dataset", "epsilon", "seed", "run", "recall", "users"}
-    assert found.runs["toy"].seed.tolist() == [7] * 8
+def test_runs_are_rows_tables_have_intervals_and_all_of_it_is_written(tmp_path: Path) -> None:
+    assert run(runs=1).files == ()
+    found = run(out=tmp_path / "a" / "b", runs=4, seed=7)
+    rows = found.runs["toy"]
+    assert (list(rows.columns), len(rows)) == (["dataset", "epsilon", "seed", "run", "recall", "users"], 4 * 2)
+    assert set(rows.seed) == {7}
     assert [str(one) for one in found.tables["toy"].recall] == ["0.435 ± 0.021", "0.515 ± 0.021"]
     assert found.verdicts.claim.tolist() == ["one"]
-    assert found.files == ()
-
-
-def test_what_is_written(tmp_path: Path) -> None:
-    found = run(out=tmp_path / "a" / "b", runs=2)
     assert [path.name for path in found.files] == ["report.html", "toy.png", "toy.md", "toy.csv"]
-    assert all(path.is_file() for path in found.files)
-    written = pd.read_csv(tmp_path / "a" / "b" / "toy.csv")
-    pd.testing.assert_frame_equal(written, found.runs["toy"])
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "a" / "b" / "toy.csv"), rows)
     page = found.files[0].read_text(encoding="utf-8")
-    for words in ("A toy", "nearveil reproduce toy --quick --seed 1 --runs 2 --instances 20 --input FILE --region REGION",
-                  "computed from true locations", "A quick run", "own users, 300 locations in"):  # fmt: skip
+    command = "nearveil reproduce toy --quick --seed 7 --runs 4 --instances 20 --input FILE --region REGION"
+    for words in (command, "computed from true locations", "A quick run", "own users, 300 locations in"):
         assert words in page
     # A digest would confirm a guess of the users.
     assert "digest" not in page
@@ -93,46 +93,32 @@ def test_populations_of_the_paper_and_your_own(tmp_path: Path, monkeypatch: pyte
 def test_results_of_the_authors_code_are_shown_and_not_mixed_with_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = paper_numbers.theirs
-    np.savetxt(tmp_path / "brightkite.csv", CITY, delimiter=",", header="latitude,longitude", comments="")
     path = tmp_path / "theirs.csv"
-    rows = ["brightkite,1.0,DPRS,recall,0.9", "elsewhere,1.0,DPRS,recall,0.9"]
-    path.write_text("\n".join(["dataset,epsilon,mechanism,metric,value", *rows]), encoding="utf-8")
-    monkeypatch.setattr(paper_numbers, "theirs", lambda file: {"toy": read(file)["table3"]})
-    found = run(people=None, datasets=["brightkite"], data_dir=tmp_path, theirs=path, runs=1)
-    assert found.tables["toy"].dataset.unique().tolist() == ["brightkite"]
+    path.write_text("dataset,epsilon,mechanism,metric,value\npeople,1,DPRS,recall,0.9\nelsewhere,1,DPRS,recall,0.9\n")
+    rows = paper_numbers.theirs(path)["table3"]
+    monkeypatch.setattr(paper_numbers, "theirs", lambda _file: {"toy": rows})
+    found = run(theirs=path, runs=1)
+    assert found.tables["toy"].dataset.unique().tolist() == ["people"]
     assert [one.value for one in found.tables["toy"].recall] == pytest.approx([(0.42 + 0.9) / 2, 0.5], abs=1e-5)
     assert 0.9 not in found.runs["toy"].recall.tolist()
     with pytest.raises(UsageError, match="has results for toy, which is not measured here"):
         run("table1", theirs=path)
-    path.write_text("a,b\n1,2\n", encoding="utf-8")
-    with pytest.raises(DataError, match="needs the columns"):
-        run(theirs=path)
-
-
-def test_the_paper_is_all_of_its_parts_with_every_claim(tmp_path: Path) -> None:
-    found = run("paper", out=tmp_path, runs=1)
-    assert list(found.runs) == ["toy"]
-    assert found.verdicts.claim.tolist() == ["one", "two"]
-    assert "A single run" in found.files[0].read_text(encoding="utf-8")
 
 
 def test_the_page_speaks_of_the_populations_that_were_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = {"demo city": Dataset("demo city", REGION, CITY, "synthetic")}
+    made = {"demo city": Dataset("demo city", REGION, CITY, "synthetic"), "nobody": Dataset("nobody", REGION, CITY[:0])}
     own = replace(
-        TOY, grid=lambda scope: replace(scope, datasets=("demo city",)).grid(epsilon=(1,)), populations=lambda: made
+        TOY, grid=lambda scope: replace(scope, datasets=tuple(made)).grid(epsilon=(1,)), populations=lambda: made
     )
     monkeypatch.setattr(studies, "load", {"toy": own}.__getitem__)
     page = run(out=tmp_path, runs=2).files[0].read_text(encoding="utf-8")
     assert "Data: demo city" in page
-    assert "synthetic, 300 locations" in page
     # Neither your own users nor the paper's were.
-    assert "Data: people" not in page
-    assert "do not publish" not in page
-    assert "Without" not in page
+    for words in ("Data: people", "Data: nobody", "do not publish", "Without"):
+        assert words not in page
 
 
-def test_there_is_a_bar_for_each_part() -> None:
+def test_the_paper_is_all_of_its_parts_with_every_claim_and_a_bar_for_each() -> None:
     bars: list[tuple[str, int]] = []
     steps: list[int] = []
 
@@ -141,9 +127,10 @@ def test_there_is_a_bar_for_each_part() -> None:
         bars.append((title, total))
         yield steps.append
 
-    run(runs=2, progress=bar)
-    assert bars == [("A toy", 4)]
-    assert steps == [1] * 4
+    found = run("paper", runs=2, progress=bar)
+    assert list(found.runs) == ["toy"]
+    assert found.verdicts.claim.tolist() == ["one", "two"]
+    assert (bars, steps) == ([("A toy", 4)], [1] * 4)
 
 
 @pytest.mark.parametrize(
@@ -152,11 +139,13 @@ def test_there_is_a_bar_for_each_part() -> None:
         ({"part": "figure12"}, "there is no part 'figure12'; choose one of paper, toy"),
         ({"datasets": ["mars"]}, "there is no population 'mars'"),
         ({"people": CITY}, "name the public region of these users"),
-        ({"mechanisms": ["srr"]}, "goes on the frontier, and not into toy"),
-        ({"attacks": ["gi-lia"]}, "goes into table1, and not into toy"),
+        ({"mechanisms": ["srr"]}, "a class of your own goes into frontier, and not into toy"),
+        ({"part": "table1", "attacks": [Twin]}, "two are called the same"),
+        ({"theirs": Path(__file__).with_name("toy.py")}, "needs the columns|cannot be read"),
+        ({"people": CITY, "region": REGION, "out": __file__}, "cannot be created"),
     ],
 )
 def test_what_it_refuses(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+    with pytest.raises(NearveilError, match=words):
         reproduce(**{"part": "toy"} | options)
     assert MEASURED == []

@@ -13,6 +13,7 @@ from nearveil.cli._options import (
     cores_option,
     force_option,
     json_option,
+    numbers,
     own_region_option,
     reading_options,
     seed_option,
@@ -45,12 +46,6 @@ _GOAL = "Goal (at most one)"
 @option("--hide-among", type=int, metavar="N", help="Users hidden among N on average.", heading=_GOAL)
 @option("--k", type=int, default=10, metavar="K", help="Number of users in a list, 1 to 100.")
 @option(
-    "--private-epsilon",
-    type=float,
-    metavar="E",
-    help="Plan on synthetic users from a noisy histogram of INPUT; each user is charged this epsilon once.",
-)
-@option(
     "--with",
     "extra",
     multiple=True,
@@ -64,7 +59,7 @@ _GOAL = "Goal (at most one)"
     "--months",
     metavar="1,12,…",
     help="Measure what a service with the recommended setting gives away after these months, or 'none'.",
-    show_default="1,3,6,12,24; with --quick 1,12",
+    show_default="1,3,6,12; with --quick 1,12",
 )
 @option("--quick", is_flag=True, help="Measure less: faster, with wider confidence intervals.")
 @cores_option
@@ -82,7 +77,6 @@ def plan(
     noise: float | None,
     hide_among: int | None,
     k: int,
-    private_epsilon: float | None,
     extra: tuple[str, ...],
     cells: Path | None,
     region: str | None,
@@ -100,15 +94,14 @@ def plan(
     Noise, hiding among users and the sound releases of DPRS are measured on these users: how many the best attacker
     still finds within 100 m and names, and how far away the users listed are. Without a goal, a few settings are
     compared, and the cheapest is recommended that names at most a tenth of the sparsest tenth; with one, the cheapest
-    that meets it. Without --region, only
-    noise is tried. The output is computed from true locations and no guarantee covers it, unless --private-epsilon is
-    given. Even then an error message about INPUT can name its rows.
+    that meets it. Without --region, only noise is tried. The output is computed from true locations, and no guarantee
+    covers it.
     """
     goals = {
         "attacker-error": attacker_error, "named": named, "named-sparsest": named_sparsest, "recall": recall,
         "noise": noise, "hide-among": hide_among,
     }  # fmt: skip
-    chosen = [Goal(kind, value, k) for kind, value in goals.items() if value is not None]  # type: ignore[arg-type]
+    chosen = [Goal(kind, value, k) for kind, value in goals.items() if value is not None]
     if len(chosen) > 1:
         raise UsageError("give one goal, such as --attacker-error 300m or --named-sparsest 0.1")
     _check_picture(picture, force=force)
@@ -120,14 +113,13 @@ def plan(
         k=k,
         mechanisms=extra,
         cells=cells,
-        private_epsilon=private_epsilon,
-        months=_months(months),
+        months=None if months is None else [] if months == "none" else numbers(months, "--months"),
         quick=quick,
         cores=cores,
         seed=seed,
         progress=progress_bar,
     )
-    for warning in made.users.warnings:
+    for warning in made.warnings:
         warn(warning)
     # Heavy, and only needed once everything is measured.
     from nearveil.report.plan import draw_plan, plan_text  # noqa: PLC0415
@@ -141,15 +133,6 @@ def plan(
         with replacing(picture, force=force) as partial:
             draw_plan(made, partial)
         note(f"Picture written to {picture}.")
-
-
-def _months(text: str | None) -> list[int] | None:
-    if text is None or text.strip().lower() == "none":
-        return None if text is None else []
-    try:
-        return [int(number) for number in text.split(",")]
-    except ValueError:
-        raise UsageError("--months takes whole numbers such as 1,6,12, or none") from None
 
 
 def _check_picture(picture: Path | None, *, force: bool) -> None:

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-import numpy as np
-
 from nearveil.audit.conformance import failure_of
 from nearveil.io.datasets import Dataset
-from nearveil.io.density import Density
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.fit_cells import CellPlan, cells_from_density, cells_from_published
+from nearveil.mechanisms.fit_cells import CellPlan, cells_from_published
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import PAPER_CENTRES
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.registry import MECHANISMS, Strength, entry_of_class, is_own, mechanism_entry
 from nearveil.mechanisms.square import Square
 from nearveil.mechanisms.srr import SRR
-from nearveil.privacy.guarantee import Notion, round_up
+from nearveil.privacy.guarantee import Notion
 from nearveil.region import named_region
 
 # What private cells and intervals cost each user that they are made from.
 FIT_EPSILON = 1.0
-# Cells are also made from locations published before with this noise, and from this share of the users as public data.
-PUBLISHED_BEFORE_M, PUBLIC_SHARE = 500.0, 0.5
-
-MakeCells = Callable[[CellPlan, Dataset], Cells]
-"""Makes cells that cost users nothing more; a function of a module, or a partial of one."""
+# Cells are also made from locations published before with this noise.
+PUBLISHED_BEFORE_M = 500.0
 
 # Some constructors need a region before there are users; it is replaced by theirs.
 _ANYWHERE = named_region("san-francisco")
@@ -50,7 +44,7 @@ class Contender:
     it. ``mechanism`` has its other parameters and is not fitted. Without a parameter to sweep there is one value,
     whatever it is. ``sound`` says whether its guarantee holds as stated, ``between_all_places`` whether between any two
     locations and not only within an interval; ``failure`` is the check of the conformance suite that it fails.
-    ``cells`` makes cells to hide among users with, in place of a private quadtree of their own locations;
+    ``published_cells`` makes cells from locations published before, in place of a private quadtree of users' own;
     ``arguments`` are what ``nearveil protect`` needs besides the parameter.
     """
 
@@ -61,7 +55,7 @@ class Contender:
     values: tuple[float, ...]
     sound: bool = True
     between_all_places: bool = True
-    cells: MakeCells | None = None
+    published_cells: bool = False
     arguments: tuple[str, ...] = ()
     failure: str | None = None
 
@@ -71,9 +65,8 @@ class Contender:
         given = {} if self.swept is None else {self.swept: int(value) if self.swept == "hide_among" else value}
         region = dataset.region.with_scaling("isotropic")
         mechanism = self.mechanism.with_params(region=region, seed=seed, **given)
-        if self.cells is not None:
-            plan = CellPlan(hide_among=int(value))
-            return mechanism.with_params(cells=_free_cells(self.cells, plan, dataset))
+        if self.published_cells:
+            return mechanism.with_params(cells=_published_cells(CellPlan(hide_among=int(value)), dataset))
         return mechanism.fitted_on(dataset.places)
 
     def suits(self, value: float, users: int) -> bool:
@@ -94,7 +87,7 @@ class Contender:
     @property
     def fit_loss(self) -> float:
         """What users lose whose locations it learns from, at any distance; twice the cost, for another location."""
-        pays = self.cells is None and self.mechanism.is_to_be_fitted and self.sound
+        pays = not self.published_cells and self.mechanism.is_to_be_fitted and self.sound
         return 2 * float(getattr(self.mechanism, "fit_epsilon", None) or 0.0) if pays else 0.0
 
     @property
@@ -108,42 +101,19 @@ class Contender:
 
 
 @lru_cache(maxsize=8)
-def _free_cells(make: MakeCells, plan: CellPlan, dataset: Dataset) -> Cells:
+def _published_cells(plan: CellPlan, dataset: Dataset) -> Cells:
     """Return the same cells for the same population: what is computed from them once is kept on them."""
-    return make(plan, dataset)
-
-
-def stated_loss(mechanism: Mechanism) -> str:
-    """Return what the users of a population lose by a fitted mechanism, its fit included, in a few words."""
-    alone = mechanism.guarantee
-    stated = next((one for one in alone.also if one.title.startswith("Together")), alone)
-    if not stated.is_promised:
-        return "nothing is promised"
-    offset = f" + {round_up(stated.offset)}" if stated.offset else ""
-    return f"{round_up(stated.epsilon)} {stated.unit}{offset}".removesuffix(" per person")
+    before = PlanarLaplace(PUBLISHED_BEFORE_M, dataset.region, seed=101).perturb(dataset.places)
+    return cells_from_published(before, dataset.region.with_scaling("isotropic"), PUBLISHED_BEFORE_M, plan)
 
 
 # Ours. Each population has a region that is scaled alike in both directions.
 
 
-def _published_before(plan: CellPlan, dataset: Dataset) -> Cells:
-    before = PlanarLaplace(PUBLISHED_BEFORE_M, dataset.region, seed=101).perturb(dataset.places)
-    return cells_from_published(before, dataset.region.with_scaling("isotropic"), PUBLISHED_BEFORE_M, plan)
-
-
-def _public_data(plan: CellPlan, dataset: Dataset) -> Cells:
-    public = np.random.default_rng(102).random(len(dataset.places)) < PUBLIC_SHARE
-    density, region = Density.of_points(dataset.places[public]), dataset.region.with_scaling("isotropic")
-    return cells_from_density(density, region, plan, population=len(dataset.places))
-
-
-def among_cells(
-    source: str, cells: MakeCells | None, arguments: tuple[str, ...] = (), *, name: str = "among-cells"
-) -> Contender:
-    """Return hide-among with cells from a source of its own."""
+def _among(name: str, source: str, **given: Any) -> Contender:
     # The fewer users, the more cells and the slower the attacker.
     values, mechanism = MECHANISMS["hide-among"].strengths[1:], HideAmong(fit_epsilon=FIT_EPSILON, region=_ANYWHERE)
-    return Contender(name, f"among, {source}", mechanism, "hide_among", values, cells=cells, arguments=arguments)
+    return Contender(name, f"among, {source}", mechanism, "hide_among", values, **given)
 
 
 def _release(label: str, swept: Strength, values: tuple[float, ...], *, everywhere: bool, **given: Any) -> Contender:
@@ -158,18 +128,17 @@ _BY_NAME = ("--mechanism", "planar-laplace")
 _PAPER = DPRS(release="paper", epsilon=1.0, centres=PAPER_CENTRES, region=_ANYWHERE)
 _DEPLOYABLE = (
     Contender("planar-laplace", "planar Laplace", PlanarLaplace(), "noise_m", _LENGTHS_M, arguments=_BY_NAME),
-    among_cells("PrivTree", None, ("--set", f"fit_epsilon={FIT_EPSILON}"), name="among"),
+    _among("among", "PrivTree", arguments=("--set", f"fit_epsilon={FIT_EPSILON}")),
     # With more noise, much of it leaves a city, and the attacker has to sample.
     _release("metric", "noise_m", _LENGTHS_M[1:-1], everywhere=True, noise_m=500.0),
     _release("interval", "epsilon", (8.0, 4.0, 2.0, 1.0, 0.5), everywhere=False, epsilon=1.0),
 )
 _OTHERS = (
-    among_cells("published locations", _published_before, name="among-published"),
-    among_cells("public data", _public_data, name="among-public"),
+    _among("among-published", "published locations", published_cells=True),
     Contender("paper", "DPRS, the paper's", _PAPER, "epsilon", (5.0, 3.0, 1.0, 0.5), False, False),
     # Where so little is lost that the promise means something, next to nothing is left of a list.
-    Contender("srr", "SRR", SRR(region=_ANYWHERE), "epsilon", (14.0, 12.0, 10.0, 8.0)),
-    Contender("square", "Square", Square(region=_ANYWHERE), "epsilon", (20.0, 16.0, 12.0)),
+    Contender("srr", "SRR", SRR(region=_ANYWHERE), "epsilon", MECHANISMS["srr"].strengths),
+    Contender("square", "Square", Square(region=_ANYWHERE), "epsilon", MECHANISMS["square"].strengths),
 )
 
 ALL: Mapping[str, Contender] = {one.name: one for one in (*_DEPLOYABLE, *_OTHERS)}
@@ -198,4 +167,4 @@ def contender(name: str | type[Mechanism]) -> Contender:
     sound = stated.holds and all(one.holds for one in stated.also) and failure is None
     everywhere = stated.is_promised and stated.notion in (Notion.LOCAL, Notion.METRIC)
     arguments = ("--mechanism", key)
-    return Contender(key, entry.label, mechanism, swept, values, sound, everywhere, None, arguments, failure)
+    return Contender(key, entry.label, mechanism, swept, values, sound, everywhere, False, arguments, failure)

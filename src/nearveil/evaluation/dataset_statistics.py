@@ -22,21 +22,11 @@ _SEMI_AXIS_KM, _ECCENTRICITY = 6378.137, math.sqrt(0.0066943799901413165)
 
 @dataclass(frozen=True, slots=True)
 class DatasetStatistics:
-    """A population in numbers.
+    """A population in numbers: its name, distinct places, the area of its region (WGS84), density, and two more.
 
-    Attributes
-    ----------
-    name : str
-        What the population is called.
-    places : int
-        Distinct locations.
-    area_km2, density_per_km2 : float
-        Area of the region on the ground (WGS84), and locations over area.
-    median_nearest_m : float
-        Median distance from a location to the nearest other one.
-    clark_evans : float
-        Clark-Evans ratio: the mean distance to the nearest other location over ``0.5 / sqrt(density)``, which it would
-        be for locations spread at random. 1 means random, less means clumped. Not corrected for edges.
+    ``median_nearest_m`` is the median distance from a place to the nearest other one. ``clark_evans`` is the
+    Clark-Evans ratio, their mean over ``0.5 / sqrt(density)``, which it would be for places spread at random: 1 means
+    random, less means clumped. It is not corrected for edges.
     """
 
     name: str

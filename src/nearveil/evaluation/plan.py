@@ -8,64 +8,55 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from scipy.optimize import brentq
 
 from nearveil.errors import DataError, UsageError
-from nearveil.evaluation.contenders import Contender, among_cells, contender, deployable
+from nearveil.evaluation.contenders import ALL, Contender, contender, deployable
 from nearveil.evaluation.longitudinal import MONTHS, MonthsFigure, measure_months
 from nearveil.evaluation.parallel import in_parallel
-from nearveil.evaluation.plan_users import PlanUsers, UserSource
-from nearveil.evaluation.stats import Estimate, Mean
+from nearveil.evaluation.stats import Estimate
 from nearveil.evaluation.tradeoff import Sizes, measure, together
-from nearveil.html_card import html_card, html_table
+from nearveil.html_card import html_card
+from nearveil.io.columns import person_columns
 from nearveil.io.datasets import Dataset
+from nearveil.io.files import extension_of, read_people
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import Cells, load_cells
-from nearveil.mechanisms.fit_cells import CellPlan, check_hide_among
+from nearveil.mechanisms.fit_cells import check_hide_among
+from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import check_noise_m
-from nearveil.mechanisms.registry import entry_of_class
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.privacy.guarantee import Guarantee
-from nearveil.region import Region, as_region
-from nearveil.types import FloatArray, Progress, ProgressBar, no_bar
+from nearveil.region import WHOLE_EARTH, Region, as_region, region_around
+from nearveil.types import FloatArray, ProgressBar, no_bar
 
-NOT_COVERED = (
-    "This plan was made on true locations, and no guarantee covers it. Keep it to yourself. With --private-epsilon 1 a "
-    "plan is made on a noisy histogram instead, and its cost is stated."
-)
-COVERED = (
-    "This plan was made on synthetic users drawn from one noisy histogram, and looked at nothing else. It costs the "
-    "users of the file no more than its own guarantee says, on top of what protecting them costs. Synthetic users are "
-    "less clustered than real ones, so lists are likely worse for the true ones than it says here."
-)
-SEEDED = "A seed was given, so this plan protects nobody: anyone who knows the seed can undo the noise."
+NOT_COVERED = "This plan was computed from true locations, and no guarantee covers it: keep it to yourself."
 
 _ONE_FIT = "'nearveil protect' fits anew: the cells or intervals of this plan are those of one fit"
 
 LEAST_USERS, MOST_K, MOST_MONTHS = 50, 100, 60
 # Settings are tried between these, and hiding among at most a quarter of all users.
 _BOUNDS = {"noise_m": (10.0, 50_000.0), "hide_among": (2.0, 100_000.0), "epsilon": (0.1, 50.0)}
-_MOST_AMONG = 0.25
 # The search aims a little beyond the goal, and what misses it with fresh noise goes farther: as shares.
 _MARGIN, _STEP, _STEPS, _CLOSE = 0.03, 0.1, 3, 0.02
-_LEAST_SHARE, _MANY = 1e-4, 3_000
-# Besides hiding among users, services have this one.
-_OF_A_SERVICE = "planar-laplace"
-
-Kind = Literal["attacker-error", "recall", "named", "named-sparsest", "noise", "hide-among"]
+_LEAST_SHARE = 1e-4
 
 # For each kind: what is measured, whether it is to be at least the value, and the goal in words.
-_KINDS: dict[Kind, tuple[str, bool, str]] = {
+_KINDS: dict[str, tuple[str, bool, str]] = {
     "attacker-error": ("error_m", True, "the best attacker is wrong by at least {:,.4g} m on average"),
     "recall": ("recall", True, "recall of at least {:g}"),
     "named": ("named", False, "the best attacker names at most {:.3g} of users"),
@@ -79,15 +70,10 @@ _KINDS: dict[Kind, tuple[str, bool, str]] = {
 class Goal:
     """What a plan is for: a bound on what is measured, or the setting itself; then the least cost in meters.
 
-    Attributes
-    ----------
-    kind : str
-        ``attacker-error``: the best attacker's mean error in meters is at least ``value``. ``named``,
-        ``named-sparsest``: it names at most this share of users, or of the tenth who live where users are sparsest.
-        ``recall``: recall@k is at least this share, and then as few users as possible are found within 100 m.
-        ``noise``, ``hide-among``: noise of this many meters, users hidden among so many.
-    k : int
-        How many users a list has.
+    ``attacker-error``: the best attacker's mean error in meters is at least ``value``. ``named``, ``named-sparsest``:
+    it names at most this share of users, or of the tenth who live where users are sparsest. ``recall``: recall@k is at
+    least this share, and then as few users as possible are found within 100 m. ``noise``, ``hide-among``: noise of this
+    many meters, users hidden among so many. Lists have ``k`` users.
 
     Examples
     --------
@@ -95,7 +81,7 @@ class Goal:
     the best attacker names at most 0.05 of users; then the least cost
     """
 
-    kind: Kind
+    kind: str
     value: float
     k: int = 10
 
@@ -121,31 +107,27 @@ class Goal:
         """Whether it is the parameter itself, so that nothing is searched for."""
         return not _KINDS[self.kind][0]
 
-    def met(self, row: Row, *, surely: bool = False) -> bool:
-        """Whether a row meets it by its estimate, or even at the worse end of the 95 % interval."""
+    def gap(self, row: Row, *, surely: bool = False) -> float:
+        """Return by how much a row misses the goal, as a share of it; less than 0 where it does more than is asked.
+
+        ``surely`` goes by the worse end of the 95 % interval.
+        """
         measured, at_least, _ = _KINDS[self.kind]
         if not measured:
-            return True
+            return -math.inf
         found = row.estimates[measured]
         worse = found.low if at_least else found.high
         value = worse if surely and worse is not None else found.value
-        return value >= self.value if at_least else value <= self.value
-
-    def excess(self, row: Row) -> float:
-        """Return how much stronger a row is than the goal asks for, as a share of it."""
-        value = row.estimates[_KINDS[self.kind][0]].value
-        if self.kind == "recall":
-            return 1 - value / self.value
         ratio = math.log(max(value, _LEAST_SHARE) / self.value)
-        return ratio if self.kind == "attacker-error" else -ratio
+        return -ratio if at_least else ratio
+
+    def met(self, row: Row, *, surely: bool = False) -> bool:
+        """Whether a row has no gap."""
+        return self.gap(row, surely=surely) <= 0
 
     def price(self, row: Row) -> float:
         """Return what is to be as small as possible once the goal is met."""
         return row.estimates["found" if self.kind == "recall" else "listed_m"].value
-
-
-DEFAULT_SHARE = 0.1
-"""A plan without a goal recommends the cheapest setting that names at most this share of the sparsest tenth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,63 +137,48 @@ class Row:
     contender: Contender = field(repr=False)
     value: float
     estimates: dict[str, Estimate]
-    loss: str
 
     @property
     def name(self) -> str:
         """Mechanism and setting."""
         made, setting = self.contender, self.contender.parameter(self.value)
-        if made.swept == "hide_among":
-            return f"hidden {setting} ({made.label.removeprefix('among, ')})"
-        return f"{made.label}, {setting}"
+        if made.swept != "hide_among":
+            return f"{made.label}, {setting}"
+        return f"hidden {setting}" + (", cells given" if made.arguments[0] == "--cells" else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values."""
         made = self.contender
         settings = {name: self.value if name == made.swept else None for name in _BOUNDS}
-        measured = {name: _plain(estimate) for name, estimate in self.estimates.items()}
-        about = {"mechanism": made.label, "sound": made.sound, "promise": made.promise, "loss": self.loss}
-        return {**about, "fit_loss": made.fit_loss, **settings, **measured}
+        about = {"mechanism": made.label, "sound": made.sound, "promise": made.promise}
+        return {**about, **settings, **{name: asdict(estimate) for name, estimate in self.estimates.items()}}
 
 
-def _plain(estimate: Estimate | None) -> dict[str, float | None] | None:
-    if estimate is None:
-        return None
-    ends = {"half_width": estimate.half_width} if isinstance(estimate, Mean) else {}
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, **ends}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Plan:
     """The result of planning: rows by mechanism, the recommended one first, and what was measured on the way.
 
-    ``left_out`` says which mechanisms were not tried, and why; ``months``, what a service with the first row gives away
-    of users who stay at home.
+    ``command`` runs the first row; ``months`` are what a service with it gives away of users who stay at home;
+    ``left_out`` says which mechanisms were not tried, and why.
     """
 
     goal: Goal
     rows: tuple[Row, ...]
     sweep: tuple[Row, ...]
+    dataset: Dataset
+    command: str
+    guarantee: Guarantee
+    months: tuple[MonthsFigure, ...]
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
-    users: PlanUsers
-    source: UserSource
-    months: tuple[MonthsFigure, ...]
-    guarantee: Guarantee
+    warnings: tuple[str, ...]
     seed: int
-    seeded: bool
     seconds: float
 
     @property
     def recommended(self) -> Row | None:
         """The first row if it meets the goal, with a guarantee that holds."""
         return self.rows[0] if self.goal.met(self.rows[0]) and self.rows[0].contender.sound else None
-
-    @property
-    def command(self) -> str:
-        """The ``nearveil protect`` of the first row."""
-        best = self.rows[0]
-        return self.source.protect_command(best.contender.protect_arguments(best.value))
 
     @property
     def sentence(self) -> str:
@@ -226,45 +193,39 @@ class Plan:
             f"away instead of {nearest:,.0f} m."
         )
 
-    @property
-    def coverage(self) -> str:
-        """A sentence on whether a guarantee covers the plan itself."""
-        return NOT_COVERED if self.users.guarantee is None else SEEDED if self.seeded else COVERED
-
     def verdict(self, row: Row) -> str:
-        """Say whether a row is recommended, meets the goal, and whether that may be chance."""
-        if not self.goal.met(row):
-            return "not met"
+        """Say whether a row meets the goal, and whether that may be chance."""
         met = "met" if self.goal.met(row, surely=True) else "met (may be chance)"
-        return f"recommended, {met}" if row is self.recommended else met
+        return met if self.goal.met(row) else "not met"
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Return headers and rows as text."""
-        shown = {
-            "found within 100 m (%)": ("found", 100, 0), "named, sparsest tenth (%)": ("named_sparsest", 100, 0),
-            f"the {self.goal.k} listed are at (m)": ("listed_m", 1, 0), f"recall@{self.goal.k}": ("recall", 1, 2),
-            "attacker wrong by (m)": ("error_m", 1, 0),
+    @property
+    def table(self) -> pd.DataFrame:
+        """The rows to read: what attackers get, what lists cost, what the goal is about, and whether it is met."""
+        labels = {
+            "found": "found within 100 m", "named_sparsest": "named, sparsest tenth",
+            "listed_m": f"the {self.goal.k} listed are at (m)", "recall": f"recall@{self.goal.k}", "named": "named",
+            "error_m": "attacker wrong by (m)",
         }  # fmt: skip
-        cells = [
-            [row.name, *(_text(row.estimates[name], *form) for name, *form in shown.values()),
-             row.contender.promise.partition(",")[0], self.verdict(row)]
+        shown = dict.fromkeys(("found", "named_sparsest", "listed_m", _KINDS[self.goal.kind][0] or "recall"))
+        rows = [
+            {"setting": row.name, **{labels[name]: row.estimates[name] for name in shown},
+             "guarantee": row.contender.promise.partition(",")[0], "goal": self.verdict(row)}
             for row in self.rows
         ]  # fmt: skip
-        return ["setting", *shown, "guarantee", "goal"], cells
+        return pd.DataFrame(rows)
 
     def __repr__(self) -> str:
         return f"Plan({self.sentence})"
 
     def _repr_html_(self) -> str:
         """The plan, for a notebook."""
-        facts = [("Goal", str(self.goal)), ("Command", self.command), ("Measured on", self.users.description)]
-        notes = [self.sentence, *self.notes, self.coverage]
-        return html_card("Plan", facts, notes=notes, more=[html_table(*self.table())])
+        facts = [("Goal", str(self.goal)), ("Command", self.command)]
+        notes = [self.sentence, *self.notes, NOT_COVERED]
+        return html_card("Plan", facts, notes=notes, more=[self.table.to_html(index=False)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values for JSON."""
-        best, planning = self.rows[0].to_dict() | {"command": self.command}, self.users.guarantee
-        met = self.recommended is not None
+        best, met = self.rows[0].to_dict() | {"command": self.command}, self.recommended is not None
         return {
             "sentence": self.sentence, "met": met, "recommended": best if met else None,
             "nearest": None if met else best,
@@ -272,22 +233,12 @@ class Plan:
             "rows": [row.to_dict() | {"met": self.goal.met(row)} for row in self.rows],
             "sweep": [row.to_dict() for row in self.sweep],
             "service_after_months": [
-                {"months": one.months, "people": one.people, "found_within_100_m": _plain(one.found),
-                 "named": _plain(one.named), "error_m": _plain(one.error_m), "points_a_month": one.points.value}
+                one._asdict() | {name: asdict(getattr(one, name)) for name in ("found", "named", "error_m", "points")}
                 for one in self.months
             ],
-            "guarantee": self.guarantee.to_dict(), "planning_guarantee": planning.to_dict() if planning else None,
-            "covered_by_a_guarantee": planning is not None and not self.seeded, "words": self.coverage,
-            "measured_on": self.users.description, "people": len(self.users.dataset.places), "seed": self.seed,
-            "left_out": self.left_out, "notes": self.notes, "seeded": self.seeded, "seconds": round(self.seconds, 3),
+            "guarantee": self.guarantee.to_dict(), "coverage": NOT_COVERED, "people": len(self.dataset.places),
+            "left_out": self.left_out, "notes": self.notes, "seed": self.seed, "seconds": round(self.seconds, 3),
         }  # fmt: skip
-
-
-def _text(estimate: Estimate, factor: int, digits: int) -> str:
-    if isinstance(estimate, Mean):
-        return f"{estimate.value:,.{digits}f} ± {estimate.half_width or 0:,.{digits}f}"
-    low, value, high = (factor * end for end in (estimate.low, estimate.value, estimate.high))
-    return f"{value:.{digits}f} ({low:.{digits}f}–{high:.{digits}f})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,8 +252,8 @@ class Effort:
     followed: int
 
 
-FULL = Effort(Sizes(1_000, 60, 1_000), Sizes(2_000, 200, 2_000), 3, MONTHS, 200)
-QUICK = Effort(Sizes(500, 40, 1_000), Sizes(1_000, 80, 1_000), 2, (1, 12), 30)
+FULL = Effort(Sizes(1_000, 60, 3_000), Sizes(2_000, 200, 3_000), 3, MONTHS, 200)
+QUICK = Effort(Sizes(500, 40, 3_000), Sizes(1_000, 80, 3_000), 2, (1, 12), 30)
 
 
 def plan(
@@ -314,7 +265,6 @@ def plan(
     k: int = 10,
     mechanisms: Sequence[str | type[Mechanism]] = (),
     cells: Cells | str | Path | None = None,
-    private_epsilon: float | None = None,
     months: Sequence[int] | None = None,
     quick: bool = False,
     cores: int | None = None,
@@ -324,19 +274,17 @@ def plan(
     """Recommend a mechanism and its setting for some users and a goal.
 
     Without a goal, a few settings are measured, and the cheapest is recommended that names at most a tenth of the
-    sparsest tenth of users. Without a region, only noise in meters is tried.
+    sparsest tenth of users. Without a region, only noise in meters is tried. The plan is computed from true locations,
+    and no guarantee covers it.
 
     Parameters
     ----------
     mechanisms, cells
         Further mechanisms, as ``file.py:Class`` or classes; cells to hide among users with, which cost them nothing.
-    private_epsilon : float, optional
-        Plan on synthetic users from one noisy histogram, which costs every user this once; otherwise no guarantee
-        covers the plan.
     months : sequence of int, optional
         After how many months to measure what a service with the recommended setting gives away; an empty one for none.
     seed : int, optional
-        Makes the plan repeatable. With ``private_epsilon`` it protects nobody.
+        Makes the plan repeatable.
 
     Examples
     --------
@@ -352,33 +300,69 @@ def plan(
         raise UsageError("a seed is a whole number, 0 or more, such as seed=1")
     if months is not None and not all(1 <= number <= MOST_MONTHS for number in months):
         raise UsageError(f"months are whole numbers from 1 to {MOST_MONTHS}, such as months=1,6,12")
-    path = Path(people) if isinstance(people, str | Path) else None
-    source = UserSource(path=path, region=region, read=read or ReadOptions())
-    aim = Goal("named-sparsest", DEFAULT_SHARE, k) if goal is None else goal
+    aim = Goal("named-sparsest", 0.1, k) if goal is None else goal
     tried, notes = _contenders(region, mechanisms, cells)
-    given: Any = None if path else people
-    if private_epsilon is None:
-        users = source.users(given)
-    else:
-        users = source.synthetic_users(given, private_epsilon, seed)
-        # How long the file takes to read is a fact about it, and not covered by what was spent.
-        started = time.perf_counter()
-    able, left_out = _able(tried, aim, len(users.dataset.places))
+    chosen = read or ReadOptions()
+    dataset, warnings = _users(people, region, chosen)
+    able, left_out = _able(tried, aim, len(dataset.places))
     base = 1 if seed is None else seed
-    work = partial(_rows_of, dataset=users.dataset, goal=aim, searches=goal is not None, effort=effort, seed=base)
+    work = partial(_rows_of, dataset=dataset, goal=aim, searches=goal is not None, effort=effort, seed=base)
     with (progress or no_bar)("planning", len(able) + 1) as advance:
         found = list(in_parallel(work, able, cores=cores or os.cpu_count() or 1, progress=advance))
         rows = _ranked([row for finals, _ in found for row in finals], aim)
-        sought = effort.months if months is None else tuple(sorted(set(months)))
-        given_away = _months_of(users.dataset, rows[0], sought, effort.followed, base, advance)
-    # As it will run: without a seed.
-    guarantee = rows[0].contender.fitted(rows[0].value, users.dataset, None).guarantee
-    guarantee = guarantee.with_note(_ONE_FIT) if rows[0].contender.mechanism.is_to_be_fitted else guarantee
+        after = effort.months if months is None else sorted(set(months))
+        given_away = _months_of(dataset, rows[0], after, effort.followed, base)
+        advance(1)
+    best, value = rows[0].contender, rows[0].value
+    guarantee = best.fitted(value, dataset, None).guarantee
     return Plan(
-        goal=aim, rows=rows, sweep=tuple(row for _, sweep in found for row in sweep), left_out=left_out, notes=notes,
-        users=users, source=source, months=given_away, guarantee=guarantee, seed=base,
-        seeded=private_epsilon is not None and seed is not None, seconds=time.perf_counter() - started,
+        goal=aim, rows=rows, sweep=tuple(row for _, measured in found for row in measured), dataset=dataset,
+        command=protect_command(people, region, chosen, best.protect_arguments(value)),
+        guarantee=guarantee.with_note(_ONE_FIT) if best.mechanism.is_to_be_fitted else guarantee, months=given_away,
+        left_out=left_out, notes=notes, warnings=warnings, seed=base, seconds=time.perf_counter() - started,
     )  # fmt: skip
+
+
+# Users, and the file they are from.
+
+
+def _users(
+    people: str | Path | FloatArray, region: Region | str | None, read: ReadOptions
+) -> tuple[Dataset, tuple[str, ...]]:
+    """Return users, one at each location, and warnings."""
+    box = WHOLE_EARTH if region is None else as_region(region)
+    found = read_people(people, read, carry=False, region=box) if isinstance(people, str | Path) else None
+    rows = (box.clip if read.clip else box.check)(people if found is None else found.points)
+    places = np.unique(rows, axis=0)
+    # Noise is to stay within a box that is drawn around users.
+    around = region_around(places, 0.25) if region is None else box
+    name = Path(people).name if isinstance(people, str | Path) else "the users given"
+    dataset = Dataset("standard input" if name == "-" else name, around, places)
+    repeated, warnings = len(rows) - len(places), []
+    if repeated:
+        warnings.append(f"{repeated:,} rows repeat a location and were left out: a plan has one user at each location")
+    if found is None:
+        return dataset, tuple(warnings)
+    for name in person_columns(found.carried.column_names):
+        ids = found.carried.column(name)
+        if not pa.types.is_nested(ids.type) and len(pc.unique(ids)) < len(ids):
+            warnings.append(
+                f"column {name!r} looks like a user's id and repeats: the plan counts every location as a user of its "
+                "own, but several rows of one user protect that user less than it says"
+            )
+    return dataset, (*found.warnings, *warnings)
+
+
+def protect_command(
+    people: str | Path | FloatArray, region: Region | str | None, read: ReadOptions, arguments: Sequence[str]
+) -> str:
+    """Return the ``nearveil protect`` with these arguments, without a seed."""
+    path = Path(people) if isinstance(people, str | Path) else Path("INPUT")
+    extension = extension_of(path) or ".csv"
+    output = f"published{extension}" if path.name == f"protected{extension}" else f"protected{extension}"
+    box = f"{region.south},{region.west},{region.north},{region.east}" if isinstance(region, Region) else region
+    where = [] if box is None else ["--region", box]
+    return shlex.join(["nearveil", "protect", str(path), output, *where, *read.arguments(), *arguments])
 
 
 # What is tried.
@@ -390,26 +374,19 @@ def _contenders(
     """Return the mechanisms to try, and what to know of those that were asked for."""
     ours = [one for one in deployable() if region is not None or _is_noise(one)]
     if cells is not None:
-        made = cells if isinstance(cells, Cells) else load_cells(Path(cells))
+        made, file = (cells, "CELLS") if isinstance(cells, Cells) else (load_cells(Path(cells)), str(cells))
         if region is None or not made.region.same_edges(as_region(region)):
             raise UsageError(f"the cells are of the region {made.region}; give the same as region=REGION")
-        file = "CELLS" if isinstance(cells, Cells) else str(cells)
-        ours.append(among_cells("cells given", partial(_as_they_are, made), ("--cells", file)))
-    asked = [contender(one) for one in dict.fromkeys(mechanisms)]
-    labels = [one.label for one in (*ours, *asked) if one not in ours or one not in asked]
+        given, label = HideAmong(cells=made), "among, cells given"
+        ours.append(replace(ALL["among"], name=label, label=label, mechanism=given, arguments=("--cells", file)))
+    asked = [contender(one) for one in mechanisms]
     notes = []
     for one in asked:
-        if labels.count(one.label) > 1:
-            raise UsageError(f"two mechanisms are called {one.label!r}; give the class another name")
         if one.failure:
             notes.append(f"{one.label} is not recommended: it fails the conformance suite ({one.failure})")
-        if not entry_of_class(type(one.mechanism)).has_density:
+        if not one.mechanism.has_density:
             notes.append(f"{one.label} has no density: the attacker goes by its draws, and the best one may do better")
     return list(dict.fromkeys([*ours, *asked])), tuple(notes)
-
-
-def _as_they_are(cells: Cells, _plan: CellPlan, _dataset: Dataset) -> Cells:
-    return cells
 
 
 def _able(tried: Sequence[Contender], goal: Goal, users: int) -> tuple[list[Contender], tuple[str, ...]]:
@@ -420,17 +397,15 @@ def _able(tried: Sequence[Contender], goal: Goal, users: int) -> tuple[list[Cont
         raise DataError(f"there are {users:,} users to plan for, and at least {least} different locations are needed")
     if goal.kind == "hide-among" and goal.value > users:
         raise UsageError(f"there are {users:,} users, and nobody can be hidden among {goal.value:,.0f} of them")
-    why = {one.label: _why_not(one, goal, users) for one in tried}
-    reasons = tuple(f"{label}: {text}" for label, text in why.items() if text)
-    if len(reasons) == len(tried):
-        raise UsageError(f"no mechanism can be tried: {'; '.join(reasons)}")
-    return [one for one in tried if not why[one.label]], reasons
-
-
-def _why_not(made: Contender, goal: Goal, users: int) -> str:
-    if (goal.kind == "noise" and not _is_noise(made)) or (goal.kind == "hide-among" and made.swept != "hide_among"):
-        return "its guarantee for the users of the file is another one"
-    return "" if made.suits(made.values[0], users) else f"{users:,} users are too few"
+    why = {}
+    for one in tried:
+        if (goal.kind == "noise" and not _is_noise(one)) or (goal.kind == "hide-among" and one.swept != "hide_among"):
+            why[one] = f"{one.label}: its guarantee for the users of the file is another one"
+        elif not one.suits(one.values[0], users):
+            why[one] = f"{one.label}: {users:,} users are too few"
+    if len(why) == len(tried):
+        raise UsageError(f"no mechanism can be tried: {'; '.join(why.values())}")
+    return [one for one in tried if one not in why], tuple(why.values())
 
 
 def _is_noise(made: Contender) -> bool:
@@ -446,59 +421,53 @@ def _rows_of(
 ) -> tuple[list[Row], list[Row]]:
     """Return the rows of a mechanism for the table, and what was measured on the way."""
     least, most = _BOUNDS.get(str(made.swept), (1.0, 1.0))
-    most = min(most, _MOST_AMONG * len(dataset.places)) if made.swept == "hide_among" else most
-    # A strength grows with what is hidden.
-    sign = -1.0 if made.swept == "epsilon" else 1.0
+    most = min(most, len(dataset.places) / 4) if made.swept == "hide_among" else most
+    # Places are logarithms of values, in the order in which the goal is met ever better.
+    sign = -1.0 if (made.swept == "epsilon") != (goal.kind == "recall") else 1.0
 
-    def value_at(strength: float) -> float:
+    def value_at(place: float) -> float:
         # Three digits, such as a user would write.
-        value = min(max(float(f"{math.exp(sign * strength):.3g}"), least), most)
+        value = min(max(float(f"{math.exp(sign * place):.3g}"), least), most)
         return float(int(value)) if made.swept == "hide_among" else value
 
     def measured(value: float, runs: Sequence[int], sizes: Sizes) -> Row:
         found = [measure(made, value, dataset, seed=seed, run=run, k=goal.k, sizes=sizes) for run in runs]
-        return Row(made, value, together(found), str(found[0]["loss"]))
+        return Row(made, value, together(found))
 
-    # Few users are named: the more are tried, the better is seen how few.
-    named = goal.kind.startswith("named")
-    search, last = replace(effort.search, named=_MANY if named else 0), effort.final
-    last = replace(last, named=_MANY) if named else last
-    final = partial(measured, runs=range(1, effort.runs + 1), sizes=last)
-    if goal.is_setting:
-        return [final(goal.value)], []
+    final = partial(measured, runs=range(1, effort.runs + 1), sizes=effort.final)
     values = [value for value in made.values[::2] if least <= value <= most]
-    if not searches:
-        return [final(value) for value in values], []
+    if goal.is_setting or not searches:
+        return [final(value) for value in ([goal.value] if goal.is_setting else values)], []
+    sizes = effort.search if goal.kind.startswith("named") else replace(effort.search, named=0)
     sweep: dict[float, Row] = {}
-    # Recall is kept below a strength, and everything else is met above one.
-    side = -1.0 if goal.kind == "recall" else 1.0
 
-    def excess(strength: float) -> float:
-        value = value_at(strength)
+    def gap(place: float) -> float:
+        value = value_at(place)
         if value not in sweep:
-            sweep[value] = measured(value, [0], search)
-        return goal.excess(sweep[value]) - side * _MARGIN
+            sweep[value] = measured(value, [0], sizes)
+        return goal.gap(sweep[value]) + _MARGIN
 
-    grid = sorted(sign * math.log(value) for value in values)
-    strength = _root(excess, grid, sorted((sign * math.log(least), sign * math.log(most))))
-    row = final(value_at(strength))
+    place = _root(
+        gap, sorted(sign * math.log(value) for value in values), sorted(sign * math.log(end) for end in (least, most))
+    )
+    row = final(value_at(place))
     for _ in range(_STEPS):
-        strength += side * _STEP
-        if goal.met(row) or value_at(strength) == row.value:
+        place += _STEP
+        if goal.met(row) or value_at(place) == row.value:
             break
-        row = final(value_at(strength))
+        row = final(value_at(place))
     return [row], sorted(sweep.values(), key=lambda one: one.value)
 
 
-def _root(excess: Callable[[float], float], grid: Sequence[float], ends: Sequence[float]) -> float:
-    """Return the strength without excess, beyond the grid only where it lies there; else the end nearest to it."""
-    before = ends[:1] if excess(grid[0]) > 0 else []
-    beyond = ends[1:] if excess(grid[-1]) < 0 else []
+def _root(gap: Callable[[float], float], grid: Sequence[float], ends: Sequence[float]) -> float:
+    """Return where the gap closes, beyond the grid only where it closes there; else the end nearest to that."""
+    before = ends[:1] if gap(grid[0]) < 0 else []
+    beyond = ends[1:] if gap(grid[-1]) > 0 else []
     points = [*before, *grid, *beyond]
-    for weak, strong in pairwise(points):
-        if excess(weak) <= 0 <= excess(strong):
-            return float(brentq(excess, weak, strong, xtol=_CLOSE, maxiter=12, disp=False))
-    return points[0] if excess(points[0]) > 0 else points[-1]
+    for low, high in pairwise(points):
+        if gap(low) >= 0 >= gap(high):
+            return float(brentq(gap, low, high, xtol=_CLOSE, maxiter=12, disp=False))
+    return points[0] if gap(points[0]) < 0 else points[-1]
 
 
 def _ranked(rows: Sequence[Row], goal: Goal) -> tuple[Row, ...]:
@@ -509,7 +478,7 @@ def _ranked(rows: Sequence[Row], goal: Goal) -> tuple[Row, ...]:
 
     def merits(row: Row) -> tuple[bool, bool, bool, int, float, float]:
         met, price = goal.met(row), goal.price(row)
-        missing = 0 if met else round(abs(goal.excess(row)) / _CLOSE)
+        missing = 0 if met else round(goal.gap(row) / _CLOSE)
         step = round(math.log(max(price, _LEAST_SHARE)) / _STEP)
         strong = met and row.contender.between_all_places
         return row.contender.sound, met, strong, -missing, -step - row.contender.fit_loss, -price
@@ -518,17 +487,14 @@ def _ranked(rows: Sequence[Row], goal: Goal) -> tuple[Row, ...]:
     return (best, *(row for row in rows if row is not best))
 
 
-def _months_of(
-    dataset: Dataset, best: Row, months: Sequence[int], users: int, seed: int, progress: Progress
-) -> tuple[MonthsFigure, ...]:
-    """Return what users give away who stay at home and report to a service every hour; nothing where none has it."""
-    progress(1)
+def _months_of(dataset: Dataset, best: Row, months: Sequence[int], users: int, seed: int) -> tuple[MonthsFigure, ...]:
+    """Return what users who stay at home give away to a service; nothing where no service has the mechanism."""
     made, hides_among = best.contender, best.contender.swept == "hide_among"
-    if not months or not (hides_among or made.name == _OF_A_SERVICE):
+    if not months or not (hides_among or made.name == "planar-laplace"):
         return ()
     fitted: Any = made.fitted(best.value, dataset, seed)
     among = fitted.with_params(**fitted.learned_params) if hides_among else None
     protection = Protection(region=dataset.region, noise_m=None if hides_among else best.value, among=among)
     rng = np.random.default_rng([seed, len(months)])
-    targets = rng.choice(len(dataset.places), size=min(users, len(dataset.places)), replace=False)
+    targets = rng.permutation(len(dataset.places))[:users]
     return tuple(measure_months(protection, dataset.places, targets=targets, months=months, rng=rng))

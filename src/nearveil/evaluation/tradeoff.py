@@ -18,7 +18,7 @@ from nearveil.attacks.bayes import BayesAttacker, prior_from_points
 from nearveil.attacks.channels import CellChannel, DensityChannel, channel_of
 from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, density_tenths, naming_targets, score_naming
 from nearveil.errors import UsageError
-from nearveil.evaluation.contenders import Contender, stated_loss
+from nearveil.evaluation.contenders import Contender
 from nearveil.evaluation.stats import Estimate, Mean, share_over_runs
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
@@ -29,9 +29,6 @@ from nearveil.types import BoolArray, FloatArray, IntArray
 _SEED_STREAM, _QUERY_STREAM, _TARGET_STREAM, _NAMING_STREAM = range(4)
 _TARGETS_AT_ONCE = 8
 _MOST_NAMED_SLOWLY = 1_000
-
-Row = Mapping[str, Any]
-"""What was measured in one run, by name; of a mean also its standard error over users, as ``NAME_se``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,7 @@ class Sizes:
 def measure(
     contender: Contender, value: float, dataset: Dataset, *, seed: int, run: int = 0, k: int = 10, sizes: Sizes
 ) -> dict[str, Any]:
-    """Fit, publish everybody once, ask, guess and name.
+    """Fit, publish everybody once, ask, guess and name; of a mean also return its standard error, as ``NAME_se``.
 
     With one seed and run, all settings and mechanisms meet the same users and queries: they differ by what they do.
     """
@@ -55,7 +52,6 @@ def measure(
     return {
         **what_users_get(dataset, published, k=k, queries=sizes.queries, rng=_generator(seed, run, _QUERY_STREAM)),
         **what_attackers_get(mechanism, dataset.places, published, sizes=sizes, seed=seed, run=run),
-        "loss": stated_loss(mechanism),
     }
 
 
@@ -67,10 +63,7 @@ def _generator(seed: int, run: int, stream: int) -> np.random.Generator:
 def what_users_get(
     dataset: Dataset, published: FloatArray, *, k: int, queries: int, rng: np.random.Generator
 ) -> dict[str, float]:
-    """Return the mean true distance of the k users listed and of the k nearest, the difference, and recall.
-
-    ``ratio`` is the second over the first, each summed over all queries.
-    """
+    """Return the mean true distance of the k users listed and of the k nearest, the difference, and recall."""
     true_m, published_m = (dataset.region.to_metres(places) for places in (dataset.places, published))
     if not 1 <= k < len(true_m):
         raise UsageError(f"k must lie between 1 and the number of other users, {len(true_m) - 1:,}")
@@ -80,11 +73,8 @@ def what_users_get(
     nearest_m, listed_m = (
         np.linalg.norm(true_m[rows] - asked_m[:, None], axis=-1).mean(axis=1) for rows in (nearest, listed)
     )
-    # All may be at the location asked from.
-    ratio = nearest_m.sum() / listed_m.sum() if listed_m.any() else 1.0
     return {
         **_mean_of("recall", (nearest[:, :, None] == listed[:, None, :]).any(axis=2).mean(axis=1)),
-        **_mean_of("ratio", ratio + (nearest_m - ratio * listed_m) / max(float(listed_m.mean()), 1e-9)),
         **_mean_of("nearest_m", nearest_m),
         **_mean_of("listed_m", listed_m),
         **_mean_of("extra_m", listed_m - nearest_m),
@@ -161,12 +151,12 @@ def _parts(mechanism: Mechanism, places: FloatArray, targets: IntArray) -> Itera
         yield part, np.flatnonzero(np.isin(groups, groups[targets[part]]))
 
 
-MEANS = ("recall", "ratio", "nearest_m", "listed_m", "extra_m", "error_m")
+MEANS = ("recall", "nearest_m", "listed_m", "extra_m", "error_m")
 SHARES = {"found": "targets", "named": "named_cases", "named_sparsest": "sparsest_cases"}
 """Shares, with the name of the number of cases of each."""
 
 
-def together(runs: Sequence[Row]) -> dict[str, Estimate]:
+def together(runs: Sequence[Mapping[str, Any]]) -> dict[str, Estimate]:
     """Return the means and shares of the runs of one setting, with 95 % intervals over users.
 
     Runs have fits of their own and may differ by more than their users do: then the interval is theirs.

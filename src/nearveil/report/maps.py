@@ -84,7 +84,6 @@ def draw_discs(axes: Axes, places_km: FloatArray, radii_km: FloatArray, color: s
 
 # Cells: how large they are, and where a user may be published.
 
-_LIKELY = 0.9
 _LEAST_SHARE = 0.01
 _MOST_OUTLINED = 1500
 _COLOR_BAR: dict[str, Any] = {"orientation": "horizontal", "fraction": 0.05, "pad": 0.03, "aspect": 30}
@@ -136,31 +135,24 @@ def _draw_boxes(axes: Axes, cells: Cells, drawn: IntArray, values: FloatArray) -
 def _draw_published(axes: Axes, mechanism: HideAmong, cell: int) -> Any:
     """Draw the likeliest cells around one, by probability, on a map that just holds them."""
     cells = mechanism.current_cells
-    probability = np.exp(mechanism.channel.log_probability(cell, np.arange(len(cells))))
-    order = np.argsort(-probability, kind="stable")
-    likely = order[: int(np.searchsorted(np.cumsum(probability[order]), _LIKELY)) + 1]
-    share = probability / probability.max()
-    drawn = _draw_boxes(axes, cells, np.flatnonzero(share >= _LEAST_SHARE), share[share >= _LEAST_SHARE])
+    share = np.exp(mechanism.channel.log_probability(cell, np.arange(len(cells))))
+    share /= share.max()
+    shown = np.flatnonzero(share >= _LEAST_SHARE)
+    drawn = _draw_boxes(axes, cells, shown, share[shown])
     drawn.set_clim(_LEAST_SHARE, 1.0)
     center_km = cells.centres[cell] * cells.region.metres_per_unit / 1000
-    boxes_km = cells.boxes()[likely].reshape(-1, 2, 2) * cells.region.metres_per_unit / 1000
-    across, up = 1.15 * np.abs(boxes_km - center_km).max(axis=(0, 1))
+    boxes_km = cells.boxes()[shown].reshape(-1, 2, 2) * cells.region.metres_per_unit / 1000
+    across, up = 1.05 * np.abs(boxes_km - center_km).max(axis=(0, 1))
     axes.plot(*center_km, "*", color=LIGHT.palette["vermilion"], markersize=11, markeredgecolor=LIGHT.panel, zorder=5)
     half_width_m, half_height_m = cells.region.half_extent_m
     _set_limits(axes, cells.region, center_km, max(across, up * half_width_m / half_height_m), LIGHT)
     return drawn
 
 
-# Where land is.
-
-
 def draw_land(axes: Axes, region: Region, theme: Theme, place: Callable[[FloatArray], FloatArray]) -> None:
     """Draw the region's water and land below everything else, and nothing beyond the region's edge.
 
-    Parameters
-    ----------
-    place : callable
-        Where on the axes a point is that is given in meters from the region's centre.
+    ``place`` says where on the axes a point is that is given in meters from the region's center.
     """
     # Heavy, and only needed where a picture is drawn.
     from matplotlib.patches import Polygon  # noqa: PLC0415

@@ -12,7 +12,7 @@ import hashlib
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import groupby
@@ -48,18 +48,9 @@ class Section:
 
 
 def write_page(path: Path, *, sections: Sequence[Section], verdicts: DataFrame | None, **about: Any) -> None:
-    """Write a page that opens in any browser without a network.
+    """Write a page that opens in any browser without a network: verdicts first, and then every section.
 
-    Parameters
-    ----------
-    path : Path
-        Replaced if it exists.
-    sections : sequence of Section
-        In this order.
-    verdicts : DataFrame, optional
-        Claims with a verdict each, before everything else.
-    **about
-        What the template says of how the page was made, and its ``title``.
+    ``about`` is its ``title``, and what the template says of how it was made.
     """
     script = verbatim("report.js")
     text = filled(
@@ -96,20 +87,17 @@ class _Cell:
     interval: str
     column: str
     kind: str
-    rows: int = 1
+    rows: int
 
 
 def table_markup(frame: DataFrame, caption: str = "") -> Markup:
     """Return a table for a page; labels that repeat down the first column are written once."""
     headings = headings_of(frame)
-    columns: list[list[_Cell | None]] = []
-    kinds = []
+    columns, kinds = [], []
     for number, (_, name) in enumerate(headings):
         values = frame.iloc[:, number].tolist()
-        kind = "text" if any(isinstance(value, str) for value in values) else "number"
-        cells = [_cell(text, name, kind) for text in cells_of(values)]
-        columns.append(_joined(cells) if number == 0 and kind == "text" else [*cells])
-        kinds.append(kind)
+        kinds.append("text" if any(isinstance(value, str) for value in values) else "number")
+        columns.append(_column(cells_of(values), name, kinds[-1], joined=number == 0 and kinds[-1] == "text"))
     groups = [(group, len(list(members))) for group, members in groupby(group for group, _ in headings)]
     return filled(
         "table.html",
@@ -121,16 +109,16 @@ def table_markup(frame: DataFrame, caption: str = "") -> Markup:
     )
 
 
-def _cell(text: str, column: str, kind: str) -> _Cell:
-    """A number can be broken before its interval, not within; words stay as they are."""
-    number, _, interval = text.replace("± ", "±\N{NO-BREAK SPACE}").partition(" ")
-    return _Cell(text, "", column, kind) if kind == "text" else _Cell(number, interval, column, kind)
-
-
-def _joined(cells: Sequence[_Cell]) -> list[_Cell | None]:
-    """Let the first of equal cells span the others."""
-    runs = [list(run) for _, run in groupby(cells)]
-    return [cell for run in runs for cell in (replace(run[0], rows=len(run)), *[None] * (len(run) - 1))]
+def _column(texts: Sequence[str], name: str, kind: str, *, joined: bool) -> list[_Cell | None]:
+    """Return the cells of a column; where they are ``joined``, the first of equal ones spans the others."""
+    cells: list[_Cell | None] = []
+    for text, same in groupby(texts) if joined else ((text, [text]) for text in texts):
+        rows = len(list(same))
+        # A number can be broken before its interval, not within; words stay as they are.
+        number, _, interval = text.replace("± ", "±\N{NO-BREAK SPACE}").partition(" ")
+        shown = (text, "") if kind == "text" else (number, interval)
+        cells += [_Cell(*shown, name, kind, rows), *[None] * (rows - 1)]
+    return cells
 
 
 def figure_markup(figure: Figure, caption: str, anchor: str = "") -> Markup:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from nearveil.evaluation.plan import Plan
-from nearveil.evaluation.stats import Share
-from nearveil.report.style import PALETTE, add_legend, house_style, panels, plot_estimates
+from nearveil.evaluation.plan import NOT_COVERED, Plan
+from nearveil.report.style import PALETTE, add_legend, house_style, panels, plain_ticks, plot_estimates, save_png
+from nearveil.report.tables import cells_of, frame_text
 from nearveil.report.text_table import TEXT_WIDTH, text_table
 
 _WITHIN = (
@@ -20,30 +20,23 @@ _CHANCE = "That it meets the goal may be chance: ask for more than you need."
 
 def plan_text(plan: Plan) -> str:
     """Return a plan as text."""
-    best, planning = plan.rows[0], plan.users.guarantee
+    best = plan.rows[0]
     cautions = [] if best.contender.between_all_places or plan.recommended is None else [_WITHIN]
-    cautions += [_CHANCE] if plan.verdict(best).endswith("(may be chance)") else []
-    parts = [
-        _wrapped(plan.sentence),
-        f"    {plan.command}",
-        *([_wrapped(" ".join(cautions))] if cautions else []),
-        text_table(*plan.table(), width=TEXT_WIDTH),
-        _wrapped(_how_measured(plan)),
-        *(_wrapped(f"Left out: {reason}.") for reason in plan.left_out),
-        *(_wrapped(f"{note}.") for note in plan.notes),
-        *_months(plan),
-        str(plan.guarantee),
-        *([str(planning)] if planning else []),
-        _wrapped(plan.coverage),
-    ]
-    return "\n\n".join(parts)
+    cautions += [_CHANCE] if plan.verdict(best) == "met (may be chance)" else []
+    paragraphs = [plan.sentence, " ".join(cautions), _how_measured(plan)]
+    paragraphs += [f"Left out: {reason}." for reason in plan.left_out] + [f"{note}." for note in plan.notes]
+    first, caution, *about = map(_wrapped, paragraphs)
+    table = frame_text(plan.table, width=TEXT_WIDTH)
+    parts = [first, f"    {plan.command}", caution, table, *about, *_months(plan), str(plan.guarantee), NOT_COVERED]
+    return "\n\n".join(filter(None, parts))
 
 
 def _how_measured(plan: Plan) -> str:
+    users = f"{len(plan.dataset.places):,} locations of {plan.dataset.name}"
     return (
-        f"Goal: {plan.goal}. Measured on {plan.users.description}, in {plan.seconds:.0f} s, with 95 % intervals. The "
-        "attacker knows the mechanism, its intervals or cells and every address, but not who lives there. Lists are "
-        "asked from users' locations. The guarantee of the first row follows."
+        f"Goal: {plan.goal}. Measured on {users}, in {plan.seconds:.0f} s, with 95 % intervals in parentheses or "
+        "after ±. The attacker knows the mechanism, its intervals or cells and every address, but not who lives there. "
+        "Lists are asked from users' locations."
     )
 
 
@@ -56,16 +49,12 @@ def _months(plan: Plan) -> list[str]:
         f"{plan.months[0].people:,} of these users who stay at home and report every hour, with every twentieth fix "
         "150 m off, to an attacker who knows every address and combines all that is published. Longer was not measured."
     )
-    headers = ["months", "found within 100 m", "named", "attacker's error (m)", "points a month"]
-    rows = [
-        [str(one.months), _share(one.found), _share(one.named), f"{one.error_m.value:,.0f}", f"{one.points.value:.1f}"]
-        for one in plan.months
-    ]
-    return [_wrapped(about), text_table(headers, rows)]
-
-
-def _share(share: Share | None) -> str:
-    return "–" if share is None else f"{share.value:.2f} ({share.low:.2f}–{share.high:.2f})"
+    columns = {
+        "months": "months", "found within 100 m": "found", "named": "named", "attacker wrong by (m)": "error_m",
+        "points a month": "points",
+    }  # fmt: skip
+    cells = [cells_of([getattr(one, name) for one in plan.months]) for name in columns.values()]
+    return [_wrapped(about), text_table([*columns], [list(row) for row in zip(*cells, strict=True)])]
 
 
 def _wrapped(text: str) -> str:
@@ -94,11 +83,10 @@ def draw_plan(plan: Plan, path: Path) -> None:
             )
             axes.axvline(nearest, color=PALETTE["grey"], linestyle=":", label="without protection")
             axes.set_xscale("log")
-            axes.xaxis.set_major_formatter("{x:,.0f}")
-            axes.xaxis.set_minor_formatter("{x:,.0f}")
             axes.yaxis.set_major_formatter("{x:.0%}")
             axes.set_title(title)
             axes.set_xlabel(f"mean distance of the {plan.goal.k} users listed (m)")
         figure.suptitle(f"Goal: {plan.goal}")
         add_legend(figure, columns=3)
-        figure.savefig(path, format="png")
+        plain_ticks(figure)
+        save_png(figure, path)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -48,10 +48,13 @@ _KEPT = ".measured"
 _FIGURES = {"frontier": "frontier_figures", "services": "services_figure", "year": "year_figure"}
 
 # In the order of the paper's tables.
-_ORDER = (DatasetName.BRIGHTKITE, DatasetName.GOWALLA, DatasetName.GAUSSIAN, DatasetName.BETA)
+_CHECK_INS = (DatasetName.BRIGHTKITE, DatasetName.GOWALLA)
+_ORDER = (*_CHECK_INS, DatasetName.GAUSSIAN, DatasetName.BETA)
 _OWN_SOURCE = "own users"
 _LIBRARIES = ("numpy", "scipy", "numba", "pandas", "matplotlib")
 _DIGEST_DIGITS = 12
+_OUR_MECHANISMS = {*MECHANISMS, *(entry.label for entry in MECHANISMS.values())}
+_Class = TypeVar("_Class")
 # Runs, users attacked in each, and queries.
 FULL = (5, 50, 2_000)
 QUICK = (3, 20, 400)
@@ -59,20 +62,10 @@ QUICK = (3, 20, 400)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reproduction:
-    """What was measured again.
+    """What was measured again, and the files that were written, the page first.
 
-    Attributes
-    ----------
-    scope : Scope
-        How much was measured.
-    runs : dict
-        For each part, a row of settings and results for each run.
-    tables : dict
-        Tables to read, by name; their cells are text, numbers, and estimates with intervals.
-    verdicts : DataFrame
-        Claims of the paper that were measured, with a verdict on each.
-    files : tuple of Path
-        What was written, the page first.
+    ``runs`` has a row of settings and results for each run of a part, ``tables`` what is read, in text, numbers and
+    estimates with intervals, and ``verdicts`` the claims of the paper that were measured.
     """
 
     scope: Scope
@@ -125,16 +118,12 @@ def reproduce(
     out : path, optional
         Folder for the page, tables, figures and raw results; made if need be. What is measured is kept there, and not
         measured again. Nothing is drawn or written if not given.
-    runs, instances : int, optional
-        Runs with seeds of their own, and users attacked in each.
-    quick : bool
-        A small and coarse version.
-    seed : int
-        The same seed gives the same numbers, except times.
-    cores : int, optional
-        Processes to use; all cores by default.
-    progress, warn : callable, optional
-        Gives a progress bar for each part; is called with what to know before anything is measured.
+    runs, instances, quick, seed
+        Runs with seeds of their own, and users attacked in each; whether to measure little and coarsely. The same seed
+        gives the same numbers, except times.
+    cores, progress, warn
+        Processes to use (all cores by default); what gives a progress bar for each part; what is called with what to
+        know before anything is measured.
 
     Examples
     --------
@@ -148,11 +137,14 @@ def reproduce(
         raise UsageError(f"there is no part {part!r}; choose one of {', '.join(PARTS)}")
     names = list({PAPER: studies.PAPER, BEYOND: studies.BEYOND}.get(part, [part]))
     usual = QUICK if quick else FULL
-    beside = {} if theirs is None else _theirs(Path(theirs), names)
+    beside = {} if theirs is None else paper_numbers.theirs(Path(theirs))
+    if not beside.keys() <= set(names):
+        raise UsageError(f"{theirs} has results for {', '.join(beside)}, which is not measured here; name it, or paper")
     populations = {one.name: one for one in _populations(datasets, people, region, read, data_dir, warn)}
     scope = Scope(
         datasets=tuple(populations), runs=runs or usual[0], instances=instances or usual[1], queries=usual[2],
-        seed=seed, quick=quick, mechanisms=_mechanisms(mechanisms, names), attacks=_attacks(attacks, names),
+        seed=seed, quick=quick, mechanisms=_others(mechanisms, "frontier", names, _named_mechanism, _OUR_MECHANISMS),
+        attacks=_others(attacks, "table1", names, _named_attack, set(ATTACKS)),
     )  # fmt: skip
     parts = [studies.load(name) for name in names]
     kept = None if out is None else _folder(Path(out)) / _KEPT
@@ -192,24 +184,18 @@ def _folder(out: Path) -> Path:
 
 def _write(folder: Path, done: Reproduction, sections: Sequence[Section], about: Mapping[str, Any]) -> tuple[Path, ...]:
     """Write figures, tables, raw results and the page, and return their paths, the page first."""
-    files = [folder / REPORT]
-
-    def write(name: str, save: Callable[[Path], object]) -> None:
+    saves: dict[str, Callable[[Path], object]] = {}
+    for one in sections:
+        saves |= {f"{name}.png": partial(save_png, figure) for name, figure in one.figures.items()}
+        for name, table in one.tables.items():
+            saves[f"{name}.md"] = partial(Path.write_text, data=frame_markdown(table, one.title), encoding="utf-8")
+        saves[f"{one.name}.csv"] = partial(done.runs[one.name].to_csv, index=False, lineterminator="\n")
+    for name, save in saves.items():
         with replacing(folder / name, force=True) as path:
             save(path)
-        files.append(folder / name)
-
-    for one in sections:
-        for name, figure in one.figures.items():
-            write(f"{name}.png", partial(save_png, figure))
-        for name, table in one.tables.items():
-            text = frame_markdown(table, one.title)
-            write(f"{name}.md", partial(Path.write_text, data=text, encoding="utf-8"))
-        write(f"{one.name}.csv", partial(done.runs[one.name].to_csv, index=False, lineterminator="\n"))
-    counts = {name: len(found) for name, found in done.runs.items()}
-    claims = done.verdicts if len(done.verdicts) else None
-    write_page(folder / REPORT, sections=sections, verdicts=claims, data=counts, **about)
-    return tuple(files)
+    claims, counts = done.verdicts, {name: len(found) for name, found in done.runs.items()}
+    write_page(folder / REPORT, sections=sections, verdicts=claims if len(claims) else None, data=counts, **about)
+    return (folder / REPORT, *(folder / name for name in saves))
 
 
 def _figures(name: str, runs: pd.DataFrame, populations: Mapping[str, Dataset]) -> dict[str, Figure]:
@@ -229,67 +215,55 @@ def _populations(
     read: ReadOptions | None, data_dir: str | Path | None, warn: Callable[[str], None] | None,
 ) -> list[Dataset]:  # fmt: skip
     """Load what was asked for; if nothing was, whatever is there."""
-    unknown = [name for name in datasets or () if name not in list(DatasetName)]
+    unknown = [name for name in datasets or () if name not in _ORDER]
     if unknown:
         raise UsageError(f"there is no population {unknown[0]!r}; the paper's are {', '.join(DatasetName)}")
+    if people is not None and region is None:
+        raise UsageError("name the public region of these users: region='berlin', a box, or a GeoJSON file")
+    own = [] if people is None or region is None else [_own(people, as_region(region), read or ReadOptions())]
     folder = None if data_dir is None else Path(data_dir)
-    own = []
-    if people is not None:
-        if region is None:
-            raise UsageError("name the public region of these users: region='berlin', a box, or a GeoJSON file")
-        own = [own_population(people, as_region(region), read or ReadOptions())]
     if datasets or own:
         return [*(load_dataset(name, folder) for name in _ORDER if name in (datasets or ())), *own]
-    synthetic = (DatasetName.GAUSSIAN, DatasetName.BETA)
-    there = [name for name in _ORDER if name in synthetic or find_check_ins(name, folder) is not None]
-    for name in _ORDER:
-        if warn and name not in there:
+    missing = [name for name in _ORDER if name in _CHECK_INS and find_check_ins(name, folder) is None]
+    for name in missing:
+        if warn:
             warn(f"without {name.value}, of which no file was found: 'nearveil datasets' says how to get it")
-    return [load_dataset(name, folder) for name in there]
+    return [load_dataset(name, folder) for name in _ORDER if name not in missing]
 
 
-def own_population(people: str | Path | FloatArray, region: Region, read: ReadOptions) -> Dataset:
+def _own(people: str | Path | FloatArray, region: Region, read: ReadOptions) -> Dataset:
     """Return your own users, one at each location, called by the stem of their file."""
     name = "people"
     if isinstance(people, str | Path):
         path = Path(people)
         name = "people" if is_standard(path) else path.name[: len(path.name) - len(extension_of(path))]
         people = read_people(path, read, carry=False, region=region).points
-    if name in list(DatasetName):
+    if name in _ORDER:
         raise UsageError(f"{name} is a population of the paper; give the file of your own users another name")
     places = (region.clip if read.clip else region.check)(people)
     return Dataset(name, region, np.unique(places, axis=0), _OWN_SOURCE)
 
 
-def _mechanisms(given: Sequence[str | type[Mechanism]], parts: Sequence[str]) -> tuple[str, ...]:
-    """Return others' mechanisms by name; ours are on the frontier already."""
-    if given and "frontier" not in parts:
-        raise UsageError(f"a mechanism of your own goes on the frontier, and not into {parts[0]}; leave it out")
-    entries = dict.fromkeys(mechanism_entry(one) if isinstance(one, str) else entry_of_class(one) for one in given)
-    others = {entry.name: entry.label for entry in entries if not entry.is_own}
-    return _told_apart(others, {entry.label for entry in MECHANISMS.values()})
-
-
-def _attacks(given: Sequence[str | type[Attack]], parts: Sequence[str]) -> tuple[str, ...]:
-    """Return others' attacks by name; ours are in Table 1 already."""
-    if given and "table1" not in parts:
-        raise UsageError(f"an attack of your own goes into table1, and not into {parts[0]}; leave it out")
-    others = {one: attack_class(one).name for one in map(attack_reference, given) if one not in ATTACKS}
-    return _told_apart(others, set(ATTACKS))
-
-
-def _told_apart(labels: Mapping[str, str], taken: set[str]) -> tuple[str, ...]:
-    if len(taken.union(labels.values())) < len(taken) + len(labels):
+def _others(
+    given: Sequence[_Class], part: str, parts: Sequence[str], named: Callable[[_Class], tuple[str, str]], ours: set[str]
+) -> tuple[str, ...]:
+    """Return names of others' classes to measure beside ours, which are told apart in tables by their labels."""
+    if given and part not in parts:
+        raise UsageError(f"a class of your own goes into {part}, and not into {parts[0]}; leave it out")
+    labels = {name: label for name, label in map(named, given) if name not in ours}
+    if len(ours.union(labels.values())) < len(ours) + len(labels):
         raise UsageError(f"two are called the same: {', '.join(labels.values())}; give your class another name")
     return tuple(labels)
 
 
-def _theirs(path: Path, parts: Sequence[str]) -> dict[str, pd.DataFrame]:
-    found = paper_numbers.theirs(path)
-    other = next((name for name in found if name not in parts), None)
-    if other is not None:
-        raise UsageError(f"{path} has results for {other}, which is not measured here; name {other}, or paper")
-    return found
+def _named_mechanism(one: str | type[Mechanism]) -> tuple[str, str]:
+    entry = mechanism_entry(one) if isinstance(one, str) else entry_of_class(one)
+    return entry.name, entry.label
+
+
+def _named_attack(one: str | type[Attack]) -> tuple[str, str]:
+    reference = attack_reference(one)
+    return reference, attack_class(reference).name
 
 
 # What the page says of how it was made.

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import matplotlib as mpl
+import numpy as np
 
 from nearveil.evaluation.stats import Estimate, Mean, Share
 from nearveil.mechanisms.registry import MECHANISMS
+from nearveil.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -139,7 +141,6 @@ _KNOWN = {
     "DPRS, interval": Look("blue", "o", "-"),
     "DPRS, the paper's": Look("blue", "X", ":"),
     "among, published locations": Look("sky", "D", "-"),
-    "among, public data": Look("grey", "^", ":"),
     **_series("adaptive, 1 account", "ZO-LIA", "adaptive, 4 accounts", "GI-LIA"),
     # Readings of Table 3.
     **_series("Nearveil: redrawn", "as printed", "kept", "kept, noise of scale 1/epsilon", "clipped", "redrawn"),
@@ -205,15 +206,12 @@ def plot_estimates(
     return line
 
 
-def _intervals(estimates: Sequence[float | Estimate]) -> tuple[list[float], tuple[list[float], list[float]] | None]:
-    """Return values, and how far each interval reaches below and above: nought where one has none."""
-    values = [one.value if isinstance(one, Mean | Share) else float(one) for one in estimates]
-    if all(getattr(one, "low", None) is None for one in estimates):
-        return values, None
-    ends = [(getattr(one, "low", None), getattr(one, "high", None)) for one in estimates]
-    below = [0.0 if low is None else value - low for value, (low, _) in zip(values, ends, strict=True)]
-    above = [0.0 if high is None else high - value for value, (_, high) in zip(values, ends, strict=True)]
-    return values, (below, above)
+def _intervals(estimates: Sequence[float | Estimate]) -> tuple[FloatArray, FloatArray | None]:
+    """Return values, and how far each interval reaches below and above: not a number where one has none."""
+    values = np.array([one.value if isinstance(one, Mean | Share) else one for one in estimates], dtype=np.float64)
+    ends = [[getattr(one, "low", None), getattr(one, "high", None)] for one in estimates]
+    reach = np.abs(np.array(ends, dtype=np.float64).T - values)
+    return values, reach if np.isfinite(reach).any() else None
 
 
 def plain_ticks(figure: Figure) -> None:

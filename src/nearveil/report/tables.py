@@ -40,8 +40,9 @@ def cells_of(values: Sequence[object]) -> list[str]:
     for measured in (True, False):
         same = [row for row, value in enumerate(values) if _has_interval(value) == measured]
         known = [one for row in same if (one := decimals[row]) is not None]
+        by_median = measured and not any(isinstance(value, Share) for value in values)
+        alike = (round(median(known)) if by_median else max(known)) if known else 0
         # Each its own if one digit of an interval would not be left, or if sizes differ much.
-        alike = (round(median(known)) if measured else max(known)) if known else 0
         if known and max(known) <= alike + 1 and max(known) - min(known) <= 2:
             for row in same:
                 decimals[row] = alike if decimals[row] is not None else None
@@ -141,13 +142,11 @@ def table_notes(*, tau_m: float, runs: int, instances: int) -> str:
 
 def with_paper(rows: Sequence[AttackRow], *, tau_m: float) -> tuple[list[str], list[list[str]]]:
     """Return headers and cells, with the paper's columns where any row has a value there."""
-    table = [_cells(row) for row in rows]
+    cells = [_cells(row) for row in rows]
     printed = [_printed(row) if tau_m == PAPER_TAU_M else None for row in rows]
-    cells = [list(row.values()) for row in table]
-    if not any(printed):
-        return list(table[0]), cells
-    beside = [own + (paper or [NOTHING] * 3) for own, paper in zip(cells, printed, strict=True)]
-    return [*table[0], *_PAPER_HEADERS], beside
+    beside = [paper or [NOTHING] * 3 if any(printed) else [] for paper in printed]
+    headers = [*cells[0], *(_PAPER_HEADERS if any(printed) else ())]
+    return headers, [[*own.values(), *paper] for own, paper in zip(cells, beside, strict=True)]
 
 
 def _cells(row: AttackRow) -> dict[str, str]:
@@ -184,27 +183,17 @@ def _table1() -> dict[tuple[str, str, int], list[str]]:
 
 def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]:
     """Return one row for machines."""
-    score = row.score
-    estimates: dict[str, Estimate] = {
-        name: getattr(score, name) for name in ("dist_m", "cost_s", "queries", "acc", "certified")
-    }
+    score, of_lists = row.score, row.answers == "list"
+    known = ("attack", "answers", "dataset", "colluders", "protected")
+    counted = ("runs", "instances", "false_certificates")
     return {
-        "attack": row.attack,
-        "answers": row.answers,
-        "dataset": row.dataset,
-        "k": row.k if row.answers == "list" else None,
-        "colluders": row.colluders,
-        "runs": score.runs,
-        "instances": score.instances,
-        **_numbers(estimates),
-        "acc_served": _rounded(score.acc_served),
-        "queries_p95": round(score.queries_p95, 1),
-        "protected": row.protected,
-        "false_certificates": score.false_certificates,
-        "questions_at_least": _rounded(score.at_least),
-        "radius_m": _rounded(score.radius_m),
-        "radius_held": _rounded(score.radius_held),
+        **{name: getattr(row, name) for name in known},
+        "k": row.k if of_lists else None,
         "policy": row.policy or None,
+        **{name: getattr(score, name) for name in counted},
+        **_numbers({name: getattr(score, name) for name in ("dist_m", "cost_s", "queries", "acc", "certified")}),
+        **{name: _rounded(getattr(score, name)) for name in ("acc_served", "queries_p95", "radius_m", "radius_held")},
+        "questions_at_least": _rounded(score.at_least),
         "bayes_dist_m": None if best is None else _rounded(best.dist_m),
         "bayes_acc": None if best is None else _rounded(best.found),
         "bayes": None if best is None else _document(best) | {"tenths_of_density": list(map(_document, best.tenths))},
@@ -212,8 +201,10 @@ def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]
 
 
 def _document(score: AttackerScore) -> dict[str, Any]:
-    estimates: dict[str, Estimate] = {"dist_m": score.dist_m, "acc": score.found, "named": score.named}
-    return {"targets": score.targets, **_numbers(estimates)}
+    return {
+        "targets": score.targets,
+        **_numbers({"dist_m": score.dist_m, "acc": score.found, "named": score.named}),
+    }
 
 
 def _numbers(estimates: Mapping[str, Estimate]) -> dict[str, Any]:

@@ -23,12 +23,8 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: 
 
     Examples
     --------
-    >>> print(text_table(["who", "metres"], [["ann", "5"], ["bob", "120"]]))
-    who  metres
-    ann       5
-    bob     120
-    >>> print(text_table(["who", "metres"], [["ann of the hill", "5"], ["bob", "120"]], width=16))
-    who       metres
+    >>> print(text_table(["who", "meters"], [["ann of the hill", "5"], ["bob", "120"]], width=16))
+    who       meters
     ann of         5
     the hill
     bob          120

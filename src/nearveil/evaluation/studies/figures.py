@@ -19,14 +19,11 @@ from nearveil.evaluation import paper
 from nearveil.evaluation.studies.protected import BASELINES, CENTERS, GAUSSIAN, KS, K, ask
 from nearveil.evaluation.study import Part, Scope, differences, generator, means
 from nearveil.io.datasets import Dataset
-from nearveil.mechanisms._disc_law import NOISE_CODES
-from nearveil.mechanisms._disc_sampler import sample_disc
 from nearveil.privacy.accounting import Noise
-from nearveil.randomness import numbered_rows
 from nearveil.region import named_region
 
 PAPER_GAMMA, PAPER_MOST_MS = 0.5, 40.0
-POINTS, RSM, RESAMPLING, OURS = 100, "RSM", "noise and resample", "Nearveil's sampler"
+POINTS, RSM, RESAMPLING = 100, "RSM", "noise and resample"
 FIXED_EPSILON, FIXED_RADIUS, NOBODY = 1.0, 0.5, "nobody"
 _NAMES = {
     "dataset": "data set", "recall": "recall, uniform queries", "mse_km2": "distance MSE (km²), uniform queries",
@@ -57,17 +54,6 @@ def _by_centers(scope: Scope, name: str) -> list[dict[str, Any]]:
 def _by_gamma(scope: Scope) -> list[dict[str, Any]]:
     gammas = (0.2, 0.5, 0.8) if scope.quick else (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
     return scope.grid(gamma=gammas, epsilon=[1.0], queries=[scope.queries])
-
-
-def gains(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return how much recall changes from the fewest centers to the most, and from the least epsilon to the most."""
-    found = []
-    for of, at in (("centers", "epsilon"), ("epsilon", "centers")):
-        most, least = runs[of].max(), runs[of].min()
-        step = differences(runs, ["dataset", at], ["recall"], of=of, first=most, second=least)
-        where = [f"{at} = {value:g}" for value in step[at]]
-        found.append(step.assign(change=f"{of}: {most:g} minus {least:g}", at=where))
-    return pd.concat(found)[["dataset", "change", "at", "recall"]]
 
 
 def against_half(runs: pd.DataFrame) -> pd.DataFrame:
@@ -109,13 +95,12 @@ def measure_time(
     """Move 100 points of [-1, 1]² into a disc around the origin, at the paper's scale: the median time of three."""
     _, scale = paper.scales_for(epsilon, noise=noise)
     rng = generator(seed, run, 1)
-    x, center, scales = rng.uniform(-1, 1, (POINTS, 2)), np.zeros((POINTS, 2)), np.full(POINTS, scale / radius)
+    x, center = rng.uniform(-1, 1, (POINTS, 2)), np.zeros((POINTS, 2))
     samplers: dict[str, Callable[[], object]] = {
         RSM: lambda: paper.rsm(x, center, np.full(POINTS, radius), scale, rng, noise=noise),
         RESAMPLING: lambda: paper.noise_and_resample(x, center[0], radius, scale, rng, noise=noise),
-        OURS: lambda: sample_disc(NOISE_CODES[noise], x / radius, scales, numbered_rows(POINTS, rng)),
     }
-    # The first time of four may be compiling.
+    # The first time of four warms up.
     times = {name: timeit.repeat(work, number=1, repeat=4)[1:] for name, work in samplers.items()}
     return [{"sampler": name, "ms": 1000 * statistics.median(three)} for name, three in times.items()]
 
@@ -123,7 +108,7 @@ def measure_time(
 def _times(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     by = ["noise", "radius", "epsilon"]
     found = means(runs, [*by, "sampler"], ["ms"]).pivot(index=by, columns="sampler", values="ms")
-    found = found[[RSM, RESAMPLING, OURS]].add_suffix(" (ms)").reset_index().rename(columns={"radius": "R"})
+    found = found[[RSM, RESAMPLING]].add_suffix(" (ms)").reset_index().rename(columns={"radius": "R"})
     return {"figure8": found.rename_axis(columns=None)}
 
 
@@ -149,8 +134,8 @@ _LIST, _MANY = "recall against the length of the list", "recall against the numb
 _STEPS, _FIVE = ["epsilon", "centers"], partial(_by_k, names=(*_FOUR, GAUSSIAN))
 PARTS = {
     "figure4": _figure(4, _LIST, partial(_by_k, names=_FOUR), ["mechanism", "k"]),
-    "figure5": _figure(5, _MANY, partial(_by_centers, name="DPRS"), _STEPS, gains),
-    "figure6": _figure(6, f"{_MANY}, Gaussian noise", partial(_by_centers, name=GAUSSIAN), _STEPS, gains),
+    "figure5": _figure(5, _MANY, partial(_by_centers, name="DPRS"), _STEPS),
+    "figure6": _figure(6, f"{_MANY}, Gaussian noise", partial(_by_centers, name=GAUSSIAN), _STEPS),
     "figure7": _figure(7, f"{_LIST}, with Gaussian noise", _FIVE, ["mechanism", "k"]),
     "figure8": Part("figure8", "Figure 8: the time that sampling takes", _by_disc, measure_time, _times, time_facts,
                     populations),

@@ -1,6 +1,6 @@
 """The frontier: what mechanisms leave to users who ask, against what they leave to the best attacker.
 
-With it, hiding among users against noise in meters: where lists are equally good, and where equally many are named.
+With it, hiding among users against noise in meters, where lists are equally good.
 """
 
 from __future__ import annotations
@@ -132,13 +132,12 @@ def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {
         "frontier": pd.DataFrame(settings),
         "frontier-equal": pd.DataFrame(equal),
-        "among-equal-lists": _beside(found, "recall", ("named", "named_sparsest", "extra_m")),
-        "among-equal-naming": _beside(found, "named", ("recall", "extra_m")),
+        "among-equal-lists": _beside(found),
     }
 
 
-def _beside(found: list[Curve], equal: str, names: tuple[str, ...]) -> pd.DataFrame:
-    """Compare hiding among users with noise in meters where both have as much of one measure."""
+def _beside(found: list[Curve]) -> pd.DataFrame:
+    """Compare hiding among users with noise in meters where both have the same recall."""
     meters = {one.dataset: one for one in found if one.contender.name == METERS}
     rows = []
     for among in [one for one in found if one.contender.swept == "hide_among" and one.dataset in meters]:
@@ -146,12 +145,12 @@ def _beside(found: list[Curve], equal: str, names: tuple[str, ...]) -> pd.DataFr
         for number, length_m in enumerate(beside.values):
             if not _COMPARED_M[0] <= length_m <= _COMPARED_M[1]:
                 continue
-            levels = beside.drawn(equal)[:, number]
-            cells, users = among.contender.label.removeprefix("among, "), _estimate(among.at(equal, levels, "value"))
+            levels = beside.drawn("recall")[:, number]
+            cells, users = among.contender.label.removeprefix("among, "), _estimate(among.at("recall", levels, "value"))
             head = {"data set": among.dataset, "cells": cells, "noise (m)": length_m, "users": users}
             row = {("", label): value for label, value in head.items()}
-            for name in names:
-                there = among.at(equal, levels, name)
+            for name in ("named", "named_sparsest", "extra_m"):
+                there = among.at("recall", levels, name)
                 row[_NAMES[name], "noise"] = beside.points[number][name]
                 row[_NAMES[name], "among"] = _estimate(there)
                 row[_NAMES[name], _TIMES] = _estimate(there / beside.drawn(name)[:, number])
@@ -167,11 +166,10 @@ def _facts(runs: pd.DataFrame) -> dict[str, Any]:
             usual = int(np.argmin(np.abs(np.array(one.values) - _USUAL_M)))
             found["noise"].append({"dataset": one.dataset, "noise_m": one.values[usual], **one.points[usual]})
     # From the least to the most, over populations, lengths and cells.
-    for of in ("lists", "naming"):
-        table = _tables(runs)[f"among-equal-{of}"]
-        for name, label in _NAMES.items():
-            known = [one.value for one in table.get((label, _TIMES), ()) if one is not None]
-            found[f"{of}_{name}"] = (min(known), max(known)) if known else None
+    table = _tables(runs)["among-equal-lists"]
+    for name, label in _NAMES.items():
+        known = [one.value for one in table.get((label, _TIMES), ()) if one is not None]
+        found[f"lists_{name}"] = (min(known), max(known)) if known else None
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from nearveil.attacks.registry import attack_class
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
 from nearveil.evaluation import paper
-from nearveil.evaluation.stats import Estimate, Mean
+from nearveil.evaluation.stats import Mean
 from nearveil.evaluation.study import TAU_M, generator, means, shares
 from nearveil.evaluation.utility import QueryProtocol, draw_queries, measure_utilities
 from nearveil.io.datasets import Dataset
@@ -62,40 +63,31 @@ def seed_of(seed: int, run: int) -> int:
     return int(generator(seed, run, PROTECTION).integers(2**32))
 
 
-def paper_mechanism(
-    name: str, epsilon: float, region: Region, seed: int, *, centers: int = CENTERS, gamma: float = 0.5
-) -> Mechanism:
-    """Return one of the paper's mechanisms, calibrated by its own definition to the whole region.
-
-    For planar Laplace, epsilon is the loss between opposite corners.
-    """
-    scaled = paper_region(region)
-    if name == "SRR":
-        return SRR(epsilon=epsilon, region=scaled, seed=seed)
-    if name == "Square":
-        return Square(epsilon=epsilon, region=scaled, seed=seed)
-    if name == "2D Laplace":
-        return PlanarLaplace(noise_m=4 * scaled.radius_m / epsilon, region=scaled, seed=seed)
-    noise: Noise = "gaussian" if name == GAUSSIAN else "laplace"
-    return DPRS(
-        release="paper", epsilon=epsilon, noise=noise, centres=centers, gamma=gamma, region=scaled, seed=seed
-    )  # fmt: skip
-
-
 def published(
     dataset: Dataset, *, mechanism: str = "DPRS", reading: str = NEARVEIL, epsilon: float, centers: int = CENTERS,
     gamma: float = 0.5, replaced: Mapping[str, str] = MappingProxyType({}), seed: int, run: int,
 ) -> tuple[Mechanism | None, FloatArray]:  # fmt: skip
-    """Return everybody's published location in meters, and Nearveil's mechanism where it is not the reference's."""
-    if reading == NEARVEIL:
-        own = paper_mechanism(
-            mechanism, epsilon, dataset.region, seed_of(seed, run), centers=centers, gamma=gamma
-        ).fitted_on(dataset.places)
-        return own, dataset.region.to_metres(own.perturb(dataset.places))
-    scaled, rng = paper_region(dataset.region), generator(seed, run, PROTECTION)
-    choices = {"m": centers, "gamma": gamma} | READINGS[reading] | dict(replaced)
-    found = paper.dprs(scaled.to_square(dataset.places), epsilon, rng, **choices)
-    return None, scaled.to_metres(scaled.clip(scaled.from_square(found.points)))
+    """Return everybody's published location in meters, and Nearveil's mechanism where it is not the reference's.
+
+    Baselines are calibrated by their own definitions to the whole region. For planar Laplace, epsilon is the loss
+    between opposite corners.
+    """
+    scaled = paper_region(dataset.region)
+    if reading != NEARVEIL:
+        choices = {"m": centers, "gamma": gamma} | READINGS[reading] | dict(replaced)
+        square = scaled.to_square(dataset.places)
+        found = paper.dprs(square, epsilon, generator(seed, run, PROTECTION), **choices)
+        return None, scaled.to_metres(scaled.clip(scaled.from_square(found.points)))
+    common: dict[str, Any] = {"region": scaled, "seed": seed_of(seed, run)}
+    baselines: dict[str, Callable[[], Mechanism]] = {
+        "SRR": lambda: SRR(epsilon=epsilon, **common),
+        "Square": lambda: Square(epsilon=epsilon, **common),
+        "2D Laplace": lambda: PlanarLaplace(noise_m=4 * scaled.radius_m / epsilon, **common),
+    }
+    noise: Noise = "gaussian" if mechanism == GAUSSIAN else "laplace"
+    dprs = partial(DPRS, release="paper", epsilon=epsilon, noise=noise, centres=centers, gamma=gamma, **common)
+    own = baselines.get(mechanism, dprs)().fitted_on(dataset.places)
+    return own, dataset.region.to_metres(own.perturb(dataset.places))
 
 
 def ask(
@@ -202,13 +194,8 @@ def _scores(
     guesses = [start if point is None else point for (point, _, _), start in zip(found, chosen.starts_m, strict=True)]
     error_m = np.linalg.norm(np.clip(np.array(guesses), -edge, edge) - true_m, axis=1)
     queries, seconds = (np.mean([each[column] for each in found]) for column in (1, 2))
-    return {
-        "dist_m": float(error_m.mean()),
-        "acc": float(np.mean(error_m <= TAU_M)),
-        "cost_s": float(seconds),
-        "queries": float(queries),
-        "instances": len(found),
-    }
+    acc, own = np.mean(error_m <= TAU_M), {"dist_m": error_m.mean(), "cost_s": seconds, "queries": queries}
+    return {name: float(value) for name, value in (own | {"acc": acc}).items()} | {"instances": len(found)}
 
 
 def estimated(runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
@@ -231,19 +218,8 @@ def beside(found: pd.DataFrame, by: Sequence[str], columns: Mapping[str, str], o
     wide = wide.reindex(pd.MultiIndex.from_frame(found[list(by)].drop_duplicates()))
     wide = wide[[(name, source) for name in columns for source in sources if wide[(name, source)].notna().any()]]
     wide = wide.where(wide.notna(), None).reset_index()
-    groups = [
-        ("", "data set" if name == "dataset" else name) if not source else (columns[name], source)
-        for name, source in wide
-    ]
-    wide.columns = pd.MultiIndex.from_tuples(groups)
-    return wide
-
-
-def meet(first: Estimate, second: Estimate) -> bool:
-    """Whether two intervals meet; a single run has no interval to judge by, and agrees with everything."""
-    if first.low is None or first.high is None or second.low is None or second.high is None:
-        return True
-    return first.low <= second.high and second.low <= first.high
+    wide.columns = pd.MultiIndex.from_tuples([(columns[name], of) if of else ("", name) for name, of in wide])
+    return wide.rename(columns={"dataset": "data set"}, level=1)
 
 
 def disagreements(
@@ -252,4 +228,6 @@ def disagreements(
     """Count the pairs of intervals that do not meet, and all pairs, ``of`` two sources at the same settings."""
     one, other = (found[found[of] == name].set_index(list(by)) for name in pair)
     pairs = [(one[name][key], other[name][key]) for key in one.index.intersection(other.index) for name in columns]
-    return sum(not meet(*each) for each in pairs), len(pairs)
+    # A single run has no interval to judge by.
+    known = [(a, b) for a, b in pairs if None not in (a.low, b.low)]
+    return sum(a.low > b.high or b.low > a.high for a, b in known), len(pairs)

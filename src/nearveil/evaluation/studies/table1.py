@@ -9,27 +9,15 @@ import pandas as pd
 
 from nearveil.attacks.registry import ATTACKS, attack_class
 from nearveil.evaluation import paper_numbers
-from nearveil.evaluation.studies.protected import (
-    attack_users,
-    attack_with_reference,
-    beside,
-    disagreements,
-    estimated,
-    paper_region,
-    seed_of,
-    targets,
-)
+from nearveil.evaluation.studies import protected
 from nearveil.evaluation.study import Part, Scope
 from nearveil.io.datasets import Dataset
 
 KS = (10, 30, 50)
 PAPER_ATTACKS = {"GI-LIA": "gi-lia", "ZO-LIA": "zo-lia"}
 PRINTED, ROUGH, ROUGH_ZO = "ZO-LIA, printed learning rate", "GI-LIA, radius to 100 m", "ZO-LIA, radius to 100 m"
-READINGS: dict[str, dict[str, Any]] = {
-    PRINTED: {"step": "printed"},
-    ROUGH: {"tolerance": 100.0},
-    ROUGH_ZO: {"tolerance": 100.0},
-}
+_COARSE: dict[str, Any] = {"tolerance": 100.0}
+READINGS: dict[str, dict[str, Any]] = {PRINTED: {"step": "printed"}, ROUGH: _COARSE, ROUGH_ZO: _COARSE}
 """What the paper leaves open about its attacks, as choices of the reference."""
 ADAPTIVE_ACCOUNTS = (1, 4)
 # The adaptive attack finds everybody and takes longest: more of it would tell no more.
@@ -40,13 +28,8 @@ _COLUMNS = {"dist_m": "Dist (m)", "acc": "Acc", "cost_s": "Cost (s)", "queries":
 
 def _grid(scope: Scope) -> list[dict[str, Any]]:
     def rows(source: str, attack: str, accounts: int = 1, instances: int = scope.instances) -> list[dict[str, Any]]:
-        fixed: dict[str, list[Any]] = {
-            "source": [source],
-            "attack": [attack],
-            "accounts": [accounts],
-            "instances": [instances],
-        }
-        return scope.grid(k=KS, **fixed)
+        fixed = {"source": source, "attack": attack, "accounts": accounts, "instances": instances}
+        return [row | fixed for row in scope.grid(k=KS)]
 
     found = [row for attack in PAPER_ATTACKS for source in ("Nearveil", "reference") for row in rows(source, attack)]
     found += [row for reading in READINGS for row in rows("reference", reading)]
@@ -65,26 +48,26 @@ def measure(
 ) -> dict[str, Any]:
     """Attack users of a service that has everybody at their true location."""
     served_m = dataset.region.to_metres(dataset.places)
-    chosen = targets(dataset, served_m, k, instances, seed, run)
+    chosen = protected.targets(dataset, served_m, k, instances, seed, run)
     if source == "reference":
         choices = READINGS.get(attack, {})
         if attack == PRINTED:
-            choices = choices | {"unit": paper_region(dataset.region).metres_per_unit}
+            choices = choices | {"unit": protected.paper_region(dataset.region).metres_per_unit}
         name = attack.partition(",")[0]
-        return {"label": attack} | attack_with_reference(
+        return {"label": attack} | protected.attack_with_reference(
             name, dataset, served_m, chosen, k=k, seed=seed, run=run, **choices
         )  # fmt: skip
     label, name = attack, PAPER_ATTACKS.get(attack, attack)
     if attack not in PAPER_ATTACKS:
         label = f"{attack_class(name).name}, {accounts} account{'s' if accounts > 1 else ''}"
     # The paper's attackers know that lists are exact.
-    options: dict[str, Any] = {"accounts": accounts, "seed": seed_of(seed, run), "tells_exact": True}
-    return {"label": label} | attack_users(name, dataset, served_m, chosen, k=k, **options)
+    options: dict[str, Any] = {"accounts": accounts, "seed": protected.seed_of(seed, run), "tells_exact": True}
+    return {"label": label} | protected.attack_users(name, dataset, served_m, chosen, k=k, **options)
 
 
 def estimates(runs: pd.DataFrame) -> pd.DataFrame:
     """Return Dist, Acc, Cost and queries with intervals by source, attack, data set and k."""
-    return estimated(runs.assign(attack=runs["label"]), ["source", *_BY], list(_COLUMNS))
+    return protected.estimated(runs.assign(attack=runs["label"]), ["source", *_BY], list(_COLUMNS))
 
 
 def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -94,7 +77,12 @@ def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     # The reference asks as many queries, and nobody would use it for its speed.
     found.loc[is_paper & (found.source == "reference"), ["cost_s", "queries"]] = None
     others = found.loc[~is_paper, [*_BY, *_COLUMNS]].rename(columns=_COLUMNS | {"dataset": "data set"})
-    return {"table1": beside(found[is_paper], _BY, _COLUMNS, "source"), "table1-others": others}
+    return {"table1": protected.beside(found[is_paper], _BY, _COLUMNS, "source"), "table1-others": others}
+
+
+def agreement(runs: pd.DataFrame) -> tuple[int, int]:
+    """Count the pairs of intervals of Acc by Nearveil and by the reference that do not meet, and all pairs."""
+    return protected.disagreements(estimates(runs), _BY, ["acc"], "source", ("Nearveil", "reference"))
 
 
 def _facts(runs: pd.DataFrame) -> dict[str, Any]:
@@ -103,9 +91,8 @@ def _facts(runs: pd.DataFrame) -> dict[str, Any]:
         "gi": ("Nearveil", "GI-LIA"), "zo": ("Nearveil", "ZO-LIA"), "tuned": ("reference", "ZO-LIA"),
         "rough": ("reference", ROUGH), "rough_zo": ("reference", ROUGH_ZO), "printed": ("reference", PRINTED),
     }  # fmt: skip
-    apart, compared = disagreements(estimates(runs), _BY, ["acc"], "source", ("Nearveil", "reference"))
     facts = {f"{name}_{column}": found[column][key] for name, key in wanted.items() for column in found}
-    return facts | {"disagreements": apart, "compared": compared}
+    return facts | dict(zip(("disagreements", "compared"), agreement(runs), strict=True))
 
 
 PART = Part("table1", "Table 1: the attacks on an open service", _grid, measure, _tables, _facts)

@@ -62,7 +62,7 @@ def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     readings = found[found.mechanism == "DPRS"].sort_values(["dataset", "epsilon"], kind="stable")
     tables = {
         "table3-readings": readings[["dataset", "epsilon", "reading", *MEASURES, *_PER_QUERY]],
-        "table3-trends": trends(everything),
+        "table3-trends": trends(everything).sort_values("dataset", kind="stable"),
         "table3-users": found.loc[found.reading == NEARVEIL, [*_BY, *_USERS]].rename(columns=_USERS),
     }
     beside = protected.beside(found[~found.reading.isin(list(READINGS))], _BY, MEASURES, "reading")
@@ -77,9 +77,14 @@ def trends(runs: pd.DataFrame) -> pd.DataFrame:
     return differences(dprs, ["dataset", "reading"], list(MEASURES), of="epsilon", first=most, second=least)
 
 
-def _facts(runs: pd.DataFrame) -> dict[str, Any]:
+def agreement(runs: pd.DataFrame) -> tuple[int, int]:
+    """Count the pairs of intervals by Nearveil and by the reference that do not meet, and all pairs."""
     found = protected.estimated(runs[runs.mechanism == "DPRS"], [*_BY, "reading"], list(MEASURES))
-    apart, compared = protected.disagreements(found, _BY, list(MEASURES), "reading", (NEARVEIL, REDRAWN))
+    return protected.disagreements(found, _BY, list(MEASURES), "reading", (NEARVEIL, REDRAWN))
+
+
+def _facts(runs: pd.DataFrame) -> dict[str, Any]:
+    apart, compared = agreement(runs)
     (own_c, own_p), (plain_c, plain_p) = paper.scales_for(1.0), paper.scales_for(1.0, order=math.inf)
     return {
         "disagreements": apart, "compared": compared, "least_redrawn": runs["redrawn"].min(),
@@ -121,8 +126,9 @@ def _ablation_tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def _ablation_facts(runs: pd.DataFrame) -> dict[str, Any]:
     accounted, facts = runs[runs.reading != LITTLE_NOISE], dict[str, float]()
     for name, variant in (("rsm", UNIFORM_POINT), ("centers", RANDOM_CENTERS)):
-        values = [one.value for one in gains(accounted, variant)["recall"]]
-        facts |= {f"{name}_least": min(values), f"{name}_most": max(values)}
+        for column in ("recall", "users_recall"):
+            values = [one.value for one in gains(accounted, variant)[column]]
+            facts |= {f"{name}_{column}_least": min(values), f"{name}_{column}_most": max(values)}
     return facts
 
 

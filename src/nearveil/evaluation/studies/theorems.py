@@ -114,7 +114,7 @@ def measure(
         if shown is None:
             return {"verdict": "holds", "reading": reading}
         claimed, found = shown()
-        verdict = "violated" if differ(claimed, found) else "not violated"
+        verdict = "disproved" if differ(claimed, found) else "holds"
         return {"claimed": claimed, "found": found, "verdict": verdict, "reading": reading}
     region, number = dataset.region.with_scaling("isotropic"), seed_of(seed, run)
     dprs = DPRS(release="paper", epsilon=epsilon, centres=CENTERS, region=region, seed=number).fit(dataset.places)
