@@ -233,7 +233,7 @@ def test_plan_and_its_text(run: Run, own_file: Path, few_csv: Path, monkeypatch:
     assert text.out.startswith("Recommended: planar")
     length = run("plan", few_csv, "--noise", "400m", "--quick", "--cores", 1, *both, "--json")
     document = json.loads(length.out)
-    assert document["left_out"] == ["rounded: its guarantee for the users of the file is another one"]
+    assert document["left_out"] == ["rounded: it promises the users of the file something else"]
     assert {row["mechanism"] for row in document["rows"]} == {"planar of mine", "planar Laplace"}
 
 

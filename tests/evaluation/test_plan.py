@@ -146,7 +146,8 @@ def test_a_setting_is_looked_up(
 ) -> None:
     assert law
     noise = planned(Goal("noise", 437.25))
-    assert [(row.contender.name, row.value) for row in noise.rows] == [("planar-laplace", 437.25)]
+    assert [row.name for row in noise.rows] == ["planar Laplace, noise of 437.25 m"]
+    assert str(Goal("noise", 50_000)) == "noise of 50,000 m"
     assert noise.command.endswith("--mechanism planar-laplace --noise 437.25m")
     assert [text.partition(":")[0] for text in noise.left_out] == ["among, PrivTree", "DPRS, metric", "DPRS, interval"]
     cells: Cells = cells_from_points(city, san_francisco)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,25 +27,20 @@ from nearveil.evaluation.plan import plan as make_plan
 from nearveil.io.atomic import check_output, replacing
 from nearveil.io.people import ReadOptions
 
-_GOAL = "Goal (at most one)"
+
+def _goal(name: str, kind: Any, text: str) -> Callable[[Any], Any]:
+    shown = {float: "SHARE", int: "N"}.get(kind)
+    return option(name, type=kind, metavar=shown, help=text, heading="Goal (at most one)")
 
 
 @command()
 @click.argument("source", metavar="INPUT", type=FILE, help=PEOPLE_FILE)
-@option(
-    "--attacker-error", type=Length(), help="The best attacker is wrong by at least this on average.", heading=_GOAL
-)
-@option("--named", type=float, metavar="SHARE", help="It names at most this share of users.", heading=_GOAL)
-@option(
-    "--named-sparsest",
-    type=float,
-    metavar="SHARE",
-    help="It names at most this share of the tenth of users who live where users are sparsest.",
-    heading=_GOAL,
-)
-@option("--recall", type=float, metavar="SHARE", help="Recall@k is at least this.", heading=_GOAL)
-@option("--noise", type=Length(), help="Noise of this length, with its metric guarantee.", heading=_GOAL)
-@option("--hide-among", type=int, metavar="N", help="Users hidden among N on average.", heading=_GOAL)
+@_goal("--attacker-error", Length(), "The best attacker is wrong by at least this on average.")
+@_goal("--named", float, "The best attacker names at most this share of users.")
+@_goal("--named-sparsest", float, "It names at most this share of the tenth who live where users are sparsest.")
+@_goal("--recall", float, "Lists have at least this share of the k nearest users.")
+@_goal("--noise", Length(), "Noise of this length, measured.")
+@_goal("--hide-among", int, "Users hidden among this many on average, measured.")
 @option("--k", type=int, default=10, metavar="K", help="Number of users in a list, 1 to 100.")
 @option(
     "--with",

@@ -30,7 +30,7 @@ PUBLISHED_BEFORE_M = 500.0
 # Some constructors need a region before there are users; it is replaced by theirs.
 _ANYWHERE = named_region("san-francisco")
 _WORDS: Mapping[Strength, tuple[str, str, str]] = {
-    "noise_m": ("noise of {:,.4g} m", "--noise", "{:.12g}m"),
+    "noise_m": ("noise of {:,.7g} m", "--noise", "{:.12g}m"),
     "hide_among": ("among {:,.0f} users", "--hide-among", "{:.0f}"),
     "epsilon": ("epsilon {:g}", "--epsilon", "{:g}"),
 }

@@ -57,11 +57,11 @@ _LEAST_SHARE = 1e-4
 
 # For each kind: what is measured, whether it is to be at least the value, and the goal in words.
 _KINDS: dict[str, tuple[str, bool, str]] = {
-    "attacker-error": ("error_m", True, "the best attacker is wrong by at least {:,.4g} m on average"),
+    "attacker-error": ("error_m", True, "the best attacker is wrong by at least {:,.7g} m on average"),
     "recall": ("recall", True, "recall of at least {:g}"),
     "named": ("named", False, "the best attacker names at most {:.3g} of users"),
     "named-sparsest": ("named_sparsest", False, "the best attacker names at most {:.3g} of the sparsest tenth"),
-    "noise": ("", True, "noise of {:,.4g} m, with its metric guarantee"),
+    "noise": ("", True, "noise of {:,.7g} m"),
     "hide-among": ("", True, "users hidden among {:,.0f}"),
 }
 
@@ -100,7 +100,7 @@ class Goal:
 
     def __str__(self) -> str:
         then = "the fewest users found within 100 m" if self.kind == "recall" else "the least cost"
-        return f"{_KINDS[self.kind][2].format(self.value)}; then {then}"
+        return _KINDS[self.kind][2].format(self.value) + ("" if self.is_setting else f"; then {then}")
 
     @property
     def is_setting(self) -> bool:
@@ -274,8 +274,8 @@ def plan(
     """Recommend a mechanism and its setting for some users and a goal.
 
     Without a goal, a few settings are measured, and the cheapest is recommended that names at most a tenth of the
-    sparsest tenth of users. Without a region, only noise in meters is tried. The plan is computed from true locations,
-    and no guarantee covers it.
+    sparsest tenth of users. Without a region, only noise in meters is tried. A seed makes the plan repeatable. It is
+    computed from true locations, and no guarantee covers it.
 
     Parameters
     ----------
@@ -283,8 +283,6 @@ def plan(
         Further mechanisms, as ``file.py:Class`` or classes; cells to hide among users with, which cost them nothing.
     months : sequence of int, optional
         After how many months to measure what a service with the recommended setting gives away; an empty one for none.
-    seed : int, optional
-        Makes the plan repeatable.
 
     Examples
     --------
@@ -301,6 +299,8 @@ def plan(
     if months is not None and not all(1 <= number <= MOST_MONTHS for number in months):
         raise UsageError(f"months are whole numbers from 1 to {MOST_MONTHS}, such as months=1,6,12")
     aim = Goal("named-sparsest", 0.1, k) if goal is None else goal
+    if aim.kind == "hide-among" and region is None:
+        raise UsageError("users are hidden among others of a public region; name it, such as region=berlin")
     tried, notes = _contenders(region, mechanisms, cells)
     chosen = read or ReadOptions()
     dataset, warnings = _users(people, region, chosen)
@@ -400,7 +400,7 @@ def _able(tried: Sequence[Contender], goal: Goal, users: int) -> tuple[list[Cont
     why = {}
     for one in tried:
         if (goal.kind == "noise" and not _is_noise(one)) or (goal.kind == "hide-among" and one.swept != "hide_among"):
-            why[one] = f"{one.label}: its guarantee for the users of the file is another one"
+            why[one] = f"{one.label}: it promises the users of the file something else"
         elif not one.suits(one.values[0], users):
             why[one] = f"{one.label}: {users:,} users are too few"
     if len(why) == len(tried):

@@ -82,7 +82,8 @@ def draw_plan(plan: Plan, path: Path) -> None:
                 *here, "*", color=PALETTE["vermilion"], markeredgecolor="white", markersize=18, zorder=5, label=label
             )
             axes.axvline(nearest, color=PALETTE["grey"], linestyle=":", label="without protection")
-            axes.set_xscale("log")
+            # The search goes as far as it must, which would leave no room for the rest.
+            axes.set(xscale="log", xlim=(nearest / 1.2, 4 * here[0]))
             axes.yaxis.set_major_formatter("{x:.0%}")
             axes.set_title(title)
             axes.set_xlabel(f"mean distance of the {plan.goal.k} users listed (m)")
