@@ -263,8 +263,8 @@ def pic(
 
     The paper gives m from 600 to 1,000 for Figures 5 and 6 and none for Table 3, whose real data 800 fits.
     ``initial`` is its "initial centroid selection": random points, or random users, which gives them away. ``outside``
-    is explained above. With ``floor``, noisy counts below 1 are raised to 1 before they divide: Algorithm 1 lets negative ones
-    divide, and so does "as printed"; the other treatments do not unless they are told to.
+    is explained above. With ``floor``, noisy counts below 1 are raised to 1 before they divide: Algorithm 1 lets
+    negative ones divide, and so does "as printed"; the other treatments do not unless they are told to.
     """
     floor = outside != "as printed" if floor is None else floor
     # Line 1. The paper calls the number k here and m below.
