@@ -128,8 +128,7 @@ def test_rounds_without_noise_are_k_means() -> None:
         c, radii, _ = paper.pic(D, 1e-12, np.random.default_rng(3), m=9, N_c=rounds, gamma=0.3)
         assert c == pytest.approx(expected)
         assert radii == pytest.approx(0.3 * np.sort(np.linalg.norm(c[:, None] - c, axis=2), axis=1)[:, 1])
-        scale = (1e-12, 1.0)
-        found = paper.dprs(D, 1.0, np.random.default_rng(3), m=9, N_c=rounds, scale=scale, clusters="last round")
+        found = paper.dprs(D, 1.0, np.random.default_rng(3), m=9, N_c=rounds, scale=(0, 1), clusters="last round")
         assert np.array_equal(found.interval, nearest)
 
 
@@ -138,8 +137,7 @@ def test_sums_and_counts_have_the_noise_that_is_stated() -> None:
     """Centers of empty clusters are noise over noise, where counts may be 1 at least: two-sample tests."""
     rng = np.random.default_rng(7)
     for floor in (True, False):
-        given: dict[str, Any] = {"m": 20_000, "N_c": 1, "outside": "as printed", "floor": floor}
-        c, *_ = paper.pic(CENTER[None], 5.0, np.random.default_rng(6), **given)
+        c, *_ = paper.pic(CENTER[None], 5, np.random.default_rng(6), m=20_000, N_c=1, outside="as printed", floor=floor)
         for factor, agrees in SCALES:
             sums, counts = rng.laplace(0, 5.0, 20_000), rng.laplace(0, factor * 5.0, 20_000)
             if floor:
