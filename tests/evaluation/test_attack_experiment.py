@@ -1,6 +1,5 @@
 """Attacks on a population: fair targets, how they are scored, by hand, and the best attacker beside them."""
 
-import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +19,6 @@ from nearveil.evaluation.attack_experiment import (
     compare,
     draw_instances,
     instances_of_person,
-    least_queries,
     score_attempts,
     set_up_attacks,
 )
@@ -120,14 +118,14 @@ def test_attacks_by_name(san_francisco: Region) -> None:
             set_up_attacks([name], san_francisco, colluders=colluders, tau_m=tau_m)
 
 
-def attempt(estimate: tuple[float, float] | None, k: int = 10, **options: Any) -> Attempt:
+def attempt(estimate: tuple[float, float] | None, **options: Any) -> Attempt:
     """An attack on a user at the origin, whom the service has at (300, 400), from 100 m north of it."""
     result = AttackResult(
         attack="gi-lia", outcome=Outcome.FOUND, estimate=estimate, seconds=0.5, **{"queries": 7} | options
     )
-    region = SimpleNamespace(half_extent_m=(5000.0, 5000.0), radius_m=30_000.0)
+    region = SimpleNamespace(half_extent_m=(5000.0, 5000.0))
     service: Any = SimpleNamespace(served_m=np.array([[300.0, 400.0]]), region=region)
-    return compare(result, Instance((0.0, 100.0), 0), service, k=k, true_m=np.zeros((1, 2)), tau_m=100.0)
+    return compare(result, Instance((0.0, 100.0), 0), service, true_m=np.zeros((1, 2)))
 
 
 def test_errors_are_to_the_user_and_to_where_the_service_has_it() -> None:
@@ -152,18 +150,8 @@ def test_a_score_counts_false_certificates_of_the_served_location_and_radii_that
     assert score.certified == share_over_runs([2, 0], 2)
     assert score.false_certificates == 1
     assert (score.radius_m, score.radius_held) == (305.0, 0.5)
-    nobody = score_attempts([[attempt(None, k=0)]], tau_m=100.0)
-    assert (nobody.radius_m, nobody.radius_held, nobody.at_least) == (None, None, None)
-
-
-def test_the_bound_as_the_formula_says() -> None:
-    bits = math.log2((2 * 25 + 0.5) * math.log(30_000 / 50))
-    # A list of one tells a bit: the target, or somebody else. A tau as wide as everything needs no query.
-    for k, each in ((1, 1), (7, 3)):
-        assert least_queries(500.0, k, tau_m=100.0, farthest_m=30_000.0) == pytest.approx(bits / each)
-    assert least_queries(0.0, 1, tau_m=100.0, farthest_m=100.0) == 0.0
-    from_there = least_queries(math.hypot(300, 300), 10, tau_m=100.0, farthest_m=30_000.0)
-    assert score_attempts([[attempt(None)]], tau_m=100.0).at_least == pytest.approx(from_there)
+    nobody = score_attempts([[attempt(None)]], tau_m=100.0)
+    assert (nobody.radius_m, nobody.radius_held) == (None, None)
 
 
 @pytest.mark.realdata

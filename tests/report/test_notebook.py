@@ -66,27 +66,12 @@ def test_a_release(tmp_path: Path) -> None:
 def test_attacks_show_no_location_true_or_believed() -> None:
     few = nv.AttackProtocol(runs=1, instances=1)
     found = nv.attack_population(POINTS, name=EVIL, attacks=["gi-lia"], ks=(5,), protocol=few, cores=1)
-    outcome = found.example()
-    for text in (card(found), card(outcome)):
-        assert EVIL in text
-        assert "do not publish" in text
-    assert outcome.estimate is not None
-    assert not any(f"{place:.3f}" in card(outcome) for place in [*outcome.estimate, *POINTS.ravel()])
-    assert "not known" in card(replace(outcome, truth=None))
-
-
-def test_an_attack_on_a_protected_user_says_what_is_certain_of_which_location() -> None:
-    open_one, hidden = nv.simulate(POINTS), nv.simulate(POINTS, mechanism=nv.PlanarLaplace(noise_m=2000, seed=1))
-    found, missed = (card(nv.attack(service, target=3)) for service in (open_one, hidden))
-    assert re.search(r"Found within 100 m +yes", found)
-    assert "published" not in found
-    for said in (
-        r"Found within 100 m +no",
-        r"Certified, of the published place +yes",
-        r"Radius, of the published place +\d+ m, certain",
-        r"The error is to the true place",
-    ):
-        assert re.search(said, missed)
+    assert EVIL in card(found)
+    assert "do not publish" in card(found)
+    estimate = found.example().estimate
+    assert estimate is not None
+    for text in (card(found), repr(found.example())):
+        assert not any(f"{place:.3f}" in text for place in [*estimate, *POINTS.ravel()])
 
 
 def test_an_audit_and_a_certificate() -> None:

@@ -109,21 +109,6 @@ class AttackOutcome:
         with replacing(path, force=force, private=True) as partial:
             draw(scene, partial, title=self.title)
 
-    def _repr_html_(self) -> str:
-        """How the attack went, for a notebook: no place is in it."""
-        error_m, radius_m = self.error_m, self.radius_m
-        sure = "certain" if self.certified else "right in 95 % of cases"
-        where = "" if self.published is None else ", of the published place"
-        facts = {
-            f"Found within {self.tau_m:,.0f} m": "not known" if error_m is None else "yes" if self.found else "no",
-            "Error": "not known" if error_m is None else f"{error_m:,.0f} m",
-            "Questions": f"{self.questions:,}",
-            f"Certified{where}": "yes" if self.certified else "no",
-            f"Radius{where}": "not stated" if radius_m is None else f"{radius_m:,.0f} m, {sure}",
-        }
-        notes = [] if self.published is None else ["The error is to the true place, not to the published one."]
-        return html_card(self.title or "Attack on one person", [*facts.items()], notes=[*notes, FROM_TRUE_PLACES])
-
 
 def outcome_of(experiment: AttackExperiment, target: int, result: AttackResult, *, tau_m: float) -> AttackOutcome:
     """Put an attack on a user of an experiment's first run beside the truth."""

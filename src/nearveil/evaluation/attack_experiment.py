@@ -210,7 +210,7 @@ class Attempt(NamedTuple):
     """One attack beside the truth.
 
     Errors are from the estimate, or else the start, to where the target is and to where the service has it. The radius
-    and the least number of queries are not numbers where the attack states none, and where answers are no lists.
+    is not a number where the attack states none.
     """
 
     error_m: float
@@ -219,34 +219,19 @@ class Attempt(NamedTuple):
     seconds: float
     certified: bool
     radius_m: float
-    least_queries: float
 
 
-def compare(
-    result: AttackResult, instance: Instance, service: Service, *, k: int, true_m: FloatArray, tau_m: float
-) -> Attempt:
-    """Put one result beside the truth; ``k`` is 0 for answers other than lists."""
+def compare(result: AttackResult, instance: Instance, service: Service, *, true_m: FloatArray) -> Attempt:
+    """Put one result beside the truth."""
     x, y = instance.start if result.estimate is None else result.estimate
     width, height = service.region.half_extent_m
     # The region is public: nobody takes a target to be outside.
     guess = min(max(x, -width), width), min(max(y, -height), height)
     served = service.served_m[instance.target]
-    start_m = math.dist(instance.start, served)
     return Attempt(
         math.dist(guess, true_m[instance.target]), math.dist(guess, served), result.queries, result.seconds,
         result.certified, math.nan if result.radius_m is None else result.radius_m,
-        least_queries(start_m, k, tau_m=tau_m, farthest_m=service.region.radius_m) if k else math.nan,
     )  # fmt: skip
-
-
-def least_queries(start_m: float, k: int, *, tau_m: float, farthest_m: float) -> float:
-    """Return how many queries no attack can do without on average to find a target at a distance from the start.
-
-    It takes log2((2 (R/tau)² + 1/2) ln(Rmax / (tau/2))) bits, where every order of magnitude of the distance is as
-    likely. Even with everybody else's map, a list of k only tells the target's place in it, or that it is not listed.
-    """
-    spread = max(math.log(farthest_m / (tau_m / 2)), 1.0)
-    return max(math.log2((2 * (start_m / tau_m) ** 2 + 0.5) * spread), 0.0) / math.log2(k + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +239,8 @@ class AttackScore:
     """All attempts of one attack in one setting: mean error, share within tau, seconds and queries of an attack.
 
     A certificate is false if the service has the target farther off than tau; ``acc_served`` is the share within tau of
-    there. ``at_least`` is the mean of `least_queries`, None if answers are no lists. ``radius_m`` is the mean of the
-    radii that the attack states, and ``radius_held`` the share of them that hold the target.
+    there. ``radius_m`` is the mean of the radii that the attack states, and ``radius_held`` the share of them that hold
+    the target.
     """
 
     runs: int
@@ -268,7 +253,6 @@ class AttackScore:
     certified: Share
     false_certificates: int
     acc_served: Share
-    at_least: float | None = None
     radius_m: float | None = None
     radius_held: float | None = None
 
@@ -276,7 +260,7 @@ class AttackScore:
 def score_attempts(runs: Sequence[Sequence[Attempt]], *, tau_m: float) -> AttackScore:
     """Return the score of an attack from its attempts, run by run."""
     columns = np.moveaxis(np.array(runs, dtype=np.float64), 2, 0)
-    error_m, served_m, queries, seconds, certified, radius_m, least = columns
+    error_m, served_m, queries, seconds, certified, radius_m = columns
     stated = ~np.isnan(radius_m)
 
     def over_runs(values: FloatArray) -> Mean:
@@ -296,7 +280,6 @@ def score_attempts(runs: Sequence[Sequence[Attempt]], *, tau_m: float) -> Attack
         certified=share(certified > 0),
         false_certificates=int(((certified > 0) & (served_m > tau_m)).sum()),
         acc_served=share(served_m <= tau_m),
-        at_least=None if np.isnan(least).any() else float(least.mean()),
         radius_m=float(radius_m[stated].mean()) if stated.any() else None,
         radius_held=float((served_m <= radius_m)[stated].mean()) if stated.any() else None,
     )
@@ -419,10 +402,7 @@ class AttackExperiment:
         """Return the row of one attack in one setting from its tasks, one for each run, and their results."""
         (_, setup, k, _), tau_m = tasks[0], self.protocol.tau_m
         attempts = [
-            [
-                compare(result, instance, service, k=k, true_m=self.true_m, tau_m=tau_m)
-                for result, instance in zip(found, instances, strict=True)
-            ]
+            [compare(*one, service, true_m=self.true_m) for one in zip(found, instances, strict=True)]
             for (service, _, _, instances), found in zip(tasks, results, strict=True)
         ]
         return AttackRow(

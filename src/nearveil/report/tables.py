@@ -193,7 +193,6 @@ def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]
         **{name: getattr(score, name) for name in counted},
         **_numbers({name: getattr(score, name) for name in ("dist_m", "cost_s", "queries", "acc", "certified")}),
         **{name: _rounded(getattr(score, name)) for name in ("acc_served", "queries_p95", "radius_m", "radius_held")},
-        "questions_at_least": _rounded(score.at_least),
         "bayes_dist_m": None if best is None else _rounded(best.dist_m),
         "bayes_acc": None if best is None else _rounded(best.found),
         "bayes": None if best is None else _document(best) | {"tenths_of_density": list(map(_document, best.tenths))},
