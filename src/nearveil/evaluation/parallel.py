@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -37,6 +38,8 @@ def in_parallel(
     if workers <= 1:
         results: Iterable[Any] = map(work, todo)
     else:
+        # joblib replaces a worker that has grown large, which nobody needs to know.
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
         pool = joblib.Parallel(workers, return_as="generator", initializer=_end_with, initargs=(os.getpid(),))
         results = pool(joblib.delayed(work)(item) for item in todo)
     try:
