@@ -125,7 +125,7 @@ def test_rounds_without_noise_are_k_means() -> None:
     for rounds in (1, 2, 3):
         nearest = np.linalg.norm(D[:, None] - expected, axis=2).argmin(axis=1)
         expected = np.array([D[nearest == j].mean(axis=0) for j in range(9)])
-        c, radii = paper.pic(D, 1e-12, np.random.default_rng(3), m=9, N_c=rounds, gamma=0.3)
+        c, radii, _ = paper.pic(D, 1e-12, np.random.default_rng(3), m=9, N_c=rounds, gamma=0.3)
         assert c == pytest.approx(expected)
         assert radii == pytest.approx(0.3 * np.sort(np.linalg.norm(c[:, None] - c, axis=2), axis=1)[:, 1])
 
@@ -135,7 +135,7 @@ def test_sums_and_counts_have_the_noise_that_is_stated() -> None:
     """Centers of empty clusters are noise over noise, where counts may be 1 at least: two-sample tests."""
     rng = np.random.default_rng(7)
     for floor in (True, False):
-        c, _ = paper.pic(
+        c, *_ = paper.pic(
             CENTER[None], 5.0, np.random.default_rng(6), m=20_000, N_c=1, outside="as printed", floor=floor
         )
         for factor, agrees in SCALES:
@@ -168,6 +168,12 @@ def test_counts_have_a_floor_unless_as_printed(outside: paper.Outside) -> None:
     with_floor, without = (centers(outside, floor=floor) for floor in (True, False))
     assert not np.array_equal(with_floor, without)
     assert np.array_equal(centers(outside, floor=None), without if outside == "as printed" else with_floor)
+
+
+def test_clusters_of_the_last_round_are_those_before_centers_moved() -> None:
+    D, first = np.random.default_rng(2).uniform(-1, 1, (500, 2)), np.random.default_rng(3).uniform(-1, 1, (9, 2))
+    found = paper.dprs(D, 1.0, np.random.default_rng(3), m=9, N_c=1, clusters="last round")
+    assert np.array_equal(found.interval, cKDTree(first).query(D)[1])
 
 
 def test_ablations_take_one_part_away(users: FloatArray, square: Region) -> None:
@@ -297,13 +303,17 @@ def test_the_product_measures_utility_as_the_reference(rng: np.random.Generator)
         assert found.distance_ratio == pytest.approx(paper.distance_ratio(**given))
         assert found.pooled_distance_ratio == pytest.approx(paper.distance_ratio(**given, pooled=True))
         assert found.distance_mse_m2 == pytest.approx(paper.distance_mse(**given))
+        if protocol is None:
+            # Published distances of P(q) are the least that there are.
+            to_G, to_P = (cKDTree(places).query(q, 10)[0].sum(axis=1) for places in (D, D_prime))
+            assert paper.distance_ratio(**given, distances="published") == pytest.approx((to_G / to_P).mean())
 
 
-@pytest.mark.parametrize("attacks", [(GILIA, paper.gi_lia, 1), (ZOLIA, paper.zo_lia, 0)], ids=["gi-lia", "zo-lia"])
+@pytest.mark.parametrize("attacks", [(GILIA, paper.gi_lia, 1), (ZOLIA, paper.zo_lia, 1)], ids=["gi-lia", "zo-lia"])
 def test_attacks_find_what_the_reference_finds(square: Region, users: FloatArray, attacks: tuple[Any, ...]) -> None:
     """Within 5 m, in at least 36 of 40 attacks: radii differ by up to 0.1 m, which can change a rank.
 
-    GI-LIA asks one query more, to see whether the target is listed at all. A rougher search is another attack.
+    The product asks one query more, to see whether the target is listed at all. A rougher search is another attack.
     """
     attack, reference, more = attacks
     places_m, k, rng = square.to_metres(users), 10, np.random.default_rng(8)
@@ -331,6 +341,28 @@ def test_the_printed_learning_rate_is_the_reach_and_the_step() -> None:
     assert np.linalg.norm(probes - probes.mean(axis=1, keepdims=True), axis=2) == pytest.approx(50)
     assert np.minimum(steps, abs(steps - 50)) == pytest.approx(0, abs=1e-6)
     assert steps.max() > 49
+
+
+def test_probes_that_count_as_printed() -> None:
+    """Ties do, and what is no worse than the best of the last iteration, here 4 after 1; only "better" is than 1."""
+    ranks = [6, 5, 6, 6] + [6, 1, 6, 6] + [6, 6, 4, 6] + [3, 6, 6, 6] + 24 * [6]
+    X, rng = np.random.default_rng(1).uniform(0, 10_000, (1000, 2)), np.random.default_rng(2)
+    choices: tuple[tuple[Any, list[float]], ...] = (
+        ("better", [0, 1]),
+        ("as printed", [math.sqrt(0.2), math.sqrt(0.8)]),
+    )
+    for probes, direction in choices:
+        with patch.object(paper.Service, "rank", side_effect=ranks):
+            point = paper.zo_lia(X, 0, np.zeros(2), 5, rng, step="printed", probes=probes).point
+        assert point / np.linalg.norm(point) == pytest.approx(direction)
+
+
+def test_the_colluder_stops_where_it_is_told() -> None:
+    X, rng = np.array([[10.0, 0], [20, 0], [30, 0]]), np.random.default_rng(1)
+    radii: tuple[tuple[paper.Radius, float, float], ...]
+    radii = ("target", 9.9, 10.1), ("rank k", 19.9, 20.1), ("first at rank k", 10.1, 19.9)
+    for radius, low, high in radii:
+        assert low < paper.search_radius(paper.Service(X, 2), 0, np.zeros(2), rng, tolerance=0.1, radius=radius) < high
 
 
 def test_gi_lia_looks_for_its_second_point_closer_by() -> None:

@@ -4,7 +4,7 @@ Sun, Fu, Ling, Li and Chen, "Protecting K-Nearest Neighbor Queries from Location
 reference to read and to compare with, so it needs NumPy and SciPy alone. What the paper leaves open is a keyword; the
 default is what Nearveil's tables use.
 
-The order is that of the paper: queries and measures of an attack (section 3), attacks (4), the defense (5), what it is
+The order is that of the paper: queries (section 2), measures of an attack (3), attacks (4), the defense (5), what it is
 said to cost (6), measures of utility (appendix A.2), and theorems on the law and its displacement (appendix C).
 
 Points are arrays of shape (n, 2). Attacks take meters, the defense takes the square [-1, 1]², so that r = 1. "Line" is
@@ -39,6 +39,10 @@ its place; it stays where it was a round before; it moves to the nearest point o
 
 Scale = Literal["accounted", "1/epsilon"] | tuple[float, float]
 """How wide the noise is: as Theorems 1 to 3 ask, or 1/ε for every answer and release, or these λ_c and λ_p."""
+
+Radius = Literal["target", "rank k", "first at rank k"]
+"""Where the colluder stops: as far away as the target is; at the farthest point, or at the first that the search comes
+to, where its own rank is k. The paper has rank k. That is the target's rank at A_1, but not always at A_2."""
 
 
 # Sections 2 and 3: queries, and how good an attack is.
@@ -131,12 +135,13 @@ FARTHEST = 60_000.0
 """Where the search for a radius starts, in meters: no target is farther away. The paper does not say."""
 
 
-def search_radius(service: Service, target: int, A: Array, rng: Generator, *, tolerance: float) -> float:
+def search_radius(
+    service: Service, target: int, A: Array, rng: Generator, *, tolerance: float, radius: Radius
+) -> float:
     """Return R of the circle C(A, R) that the target is on: a binary search with the colluder (section 4.1).
 
-    The paper moves the colluder until its own rank is k. That is the target's rank at A_1, but not always at A_2; here
-    the colluder moves until it is as far away as the target. The paper allows 100 queries and does not say how exact
-    the result is (``tolerance``, in meters). With 100, GI-LIA's Dist is near that of Table 1; with 0.1 it is smaller.
+    The paper allows 100 queries, which a negative ``tolerance`` uses up, and does not say how exact the result is (in
+    meters). With 100, GI-LIA's Dist is near that of Table 1; with 0.1 it is smaller.
     """
     ray = _direction(2 * math.pi * rng.random())
     low, high = 0.0, FARTHEST
@@ -146,26 +151,32 @@ def search_radius(service: Service, target: int, A: Array, rng: Generator, *, to
         middle = (low + high) / 2
         service.colluder = A + middle * ray
         listed = service.list_at(A)
+        if radius == "first at rank k" and listed[-1] == Service.COLLUDER:
+            low = high = middle
+            break
         # A colluder who is listed where the target is not is nearer than the target.
-        nearest = next((user for user in listed if user in (target, Service.COLLUDER)), target)
+        rivals = (target, Service.COLLUDER) if radius == "target" else (Service.COLLUDER,)
+        nearest = next((user for user in listed if user in rivals), target)
         low, high = (low, middle) if nearest == target else (middle, high)
     service.colluder = None
     return (low + high) / 2
 
 
-def gi_lia(X: Users, target: int, A_1: Array, k: int, rng: Generator, *, tolerance: float = 0.1) -> Located:
+def gi_lia(
+    X: Users, target: int, A_1: Array, k: int, rng: Generator, *, tolerance: float = 0.1, radius: Radius = "target"
+) -> Located:
     """Run GI-LIA (section 4.1, appendix A.1) against a service that has its users at X.
 
     A target that is lost from sight is taken to be at A_1.
     """
     service = Service(X, k)
-    R_1 = search_radius(service, target, A_1, rng, tolerance=tolerance)
+    R_1 = search_radius(service, target, A_1, rng, tolerance=tolerance, radius=radius)
     # Four probes around A_1, R_1 away, and 0.8 times as far with every retry; the first that lists the target counts.
     steps = [R_1 * 0.8**retry * _direction(math.pi / 2 * probe) for retry in range(10) for probe in range(4)]
     A_2 = next((A_1 + step for step in steps if service.rank(A_1 + step, target) <= k), None)
     if A_2 is None:
         return Located(A_1, service.queries)
-    R_2 = search_radius(service, target, A_2, rng, tolerance=tolerance)
+    R_2 = search_radius(service, target, A_2, rng, tolerance=tolerance, radius=radius)
     P_1, P_2 = circles_meet(A_1, R_1, A_2, R_2)
     nearer = P_1 if service.rank(P_1, target) <= service.rank(P_2, target) else P_2
     return Located(nearer, service.queries)
@@ -194,18 +205,23 @@ def zo_lia(
     *,
     step: Literal["tuned", "printed"] = "tuned",
     unit: float = 22_217.0,
+    probes: Literal["better", "as printed"] = "better",
     tolerance: float = 0.1,
+    radius: Radius = "target",
 ) -> Located:
     """Run ZO-LIA (section 4.2, appendix A.1) against a service that has its users at X.
 
     The paper has "the learning rate 0.005" and not how far away probes are. "printed" reads it as 0.005 of the square
     for both, where ``unit`` is the length of 1 in meters, by default that of the longer side of the paper's region.
     "tuned" is ours: shares of R_1 that shrink, and probes turned by 45° every other time, chosen to reproduce Table 1.
+
+    ``probes`` that count are those "better" than all before them; "as printed", those not worse than the best of the
+    last iteration, the less the worse they are. How ranks become a gradient is not printed, nor is its length.
     """
     service = Service(X, k)
     # Phase 1: the circle that the target is on.
-    best = service.rank(A_1, target)
-    R_1 = search_radius(service, target, A_1, rng, tolerance=tolerance)
+    best = k  # the target's rank at A_1
+    R_1 = search_radius(service, target, A_1, rng, tolerance=tolerance, radius=radius)
     P = A_1
     for iteration in range(10):
         if step == "tuned":
@@ -215,12 +231,14 @@ def zo_lia(
         # Phase 2: four probes; the better the target's rank, the more a direction counts.
         directions = [_direction(2 * math.pi * (probe + turn) / 4) for probe in range(4)]
         ranks = [service.rank(P + reach * direction, target) for direction in directions]
-        # Phase 3: the pseudo-gradient, without probes worse than the best so far (the paper: of the last iteration).
-        gain = [max(best - rank, 0) for rank in ranks]
+        # Phase 3: the pseudo-gradient; a probe that has lost the target has rank k + 1 and never counts.
+        gain = [max(best + (probes == "as printed") - rank, 0) for rank in ranks]
         gradient = np.array(gain) @ np.array(directions)
-        if gradient.any():
-            P = P + length * gradient / np.linalg.norm(gradient)
-            best = min(best, *ranks)
+        slope = float(np.linalg.norm(gradient))
+        if slope > 1e-9:  # opposite probes of one rank cancel, but for rounding
+            P = P + length * gradient / slope
+        if slope > 1e-9 or probes == "as printed":
+            best = min(best if probes == "better" else k, *ranks)
     # Phase 4: the target is on the circle, so the point that was reached is moved there.
     away = P - A_1 if (P != A_1).any() else _direction(0.0)
     return Located(A_1 + R_1 * away / np.linalg.norm(away), service.queries)
@@ -240,13 +258,13 @@ def pic(
     outside: Outside = "redraw",
     floor: bool | None = None,
     initial: Literal["uniform", "users"] = "uniform",
-) -> tuple[Array, Array]:
-    """Build private intervals (Algorithm 1): return their centers c_j and radii R_j.
+) -> tuple[Array, Array, Rows]:
+    """Build private intervals (Algorithm 1): return centers c_j, radii R_j, and everybody's cluster of the last round.
 
-    The paper gives m from 600 to 1,000 for Figures 5 and 6 and none for Table 3, which 800 fits best. ``initial`` is
-    its "initial centroid selection": random points, or random users, which gives them away. ``outside`` is explained
-    above. With ``floor``, noisy counts below 1 are raised to 1 before they divide: Algorithm 1 lets negative ones
-    divide, and so does "as printed"; the other treatments do not unless they are told to.
+    The paper gives m from 600 to 1,000 for Figures 5 and 6 and none for Table 3, whose real data 800 fits.
+    ``initial`` is its "initial centroid selection": random points, or random users, which gives them away. ``outside``
+    is explained above. With ``floor``, noisy counts below 1 are raised to 1 before they divide: Algorithm 1 lets
+    negative ones divide, and so does "as printed"; the other treatments do not unless they are told to.
     """
     floor = outside != "as printed" if floor is None else floor
     # Line 1. The paper calls the number k here and m below.
@@ -262,7 +280,7 @@ def pic(
         # Algorithm 1 leaves centers where they fall.
         instead = {"redraw": rng.uniform(-1, 1, (m, 2)), "keep": c, "clip": np.clip(found, -1, 1), "as printed": found}
         c = np.where((np.abs(found) > 1).any(axis=1, keepdims=True), instead[outside], found)
-    return c, gamma * cKDTree(c).query(c, k=2)[0][:, 1]  # lines 10 to 14
+    return c, gamma * cKDTree(c).query(c, k=2)[0][:, 1], C  # lines 10 to 14
 
 
 def rsm(
@@ -371,21 +389,25 @@ def dprs(
     floor: bool | None = None,
     initial: Literal["uniform", "users"] = "uniform",
     norm: Literal[1, 2] = 2,
+    clusters: Literal["nearest", "last round"] = "nearest",
     centers: Literal["private", "random"] = "private",
     point: Literal["rsm", "uniform"] = "rsm",
 ) -> Disguised:
     """Run DPRS (Algorithm 3) on users in the square.
 
-    ``epsilon`` is the paper's ε_Total, for `scales_for`. ``centers`` and ``point`` take one part of DPRS away: random
+    ``epsilon`` is the paper's ε_Total, for `scales_for`. ``clusters`` are those of line 2, which the paper does not
+    define: everybody goes to the nearest of the final centers, or stays in their cluster of PIC's last round, whose
+    center noise has moved since. ``centers`` and ``point`` take one part of DPRS away: random
     centers in place of PIC, a uniform point of the interval in place of RSM. The other keywords are those of the parts.
     """
     lambda_c, lambda_p = scales_for(epsilon, delta=delta, N_c=N_c, noise=noise, scale=scale, order=order)
     if centers == "private":  # line 1
-        c, R = pic(D, lambda_c, rng, m=m, N_c=N_c, gamma=gamma, outside=outside, floor=floor, initial=initial)
+        c, R, C = pic(D, lambda_c, rng, m=m, N_c=N_c, gamma=gamma, outside=outside, floor=floor, initial=initial)
     else:
         c = rng.uniform(-1, 1, (m, 2))
         R = gamma * cKDTree(c).query(c, k=2)[0][:, 1]
-    C = cKDTree(c).query(D)[1]  # line 2, by the nearest of the final centers; the paper does not say how
+    if clusters == "nearest" or centers == "random":  # line 2
+        C = cKDTree(c).query(D)[1]
     if point == "uniform":
         D_prime = uniform_in_discs(c[C], R[C], rng)
     else:  # lines 3 to 8, for everybody at once
@@ -492,16 +514,18 @@ def recall(D: Array, D_prime: Array, q: Array, k: int, *, askers: Rows | None = 
 
 
 def distance_ratio(
-    D: Array, D_prime: Array, q: Array, k: int, *, pooled: bool = False, askers: Rows | None = None
-) -> float:
-    """Return the distance ratio: the sum of the true distances of G(q) over that of P(q).
+    D: Array, D_prime: Array, q: Array, k: int, *,
+    pooled: bool = False, distances: Literal["true", "published"] = "true", askers: Rows | None = None,
+) -> float:  # fmt: skip
+    """Return the distance ratio: the sum of the distances of G(q) over that of P(q).
 
     The paper prints the ratio of one query, of which this is the mean; its numbers fit better if both sums are taken
-    over all queries first (``pooled``). By published distances of P(q) DPRS's ratio would be above 1.
+    over all queries first (``pooled``). Nor does it say where users of P(q) count as being (``distances``): where they
+    are, or where they are published.
     """
     G, P = ranked_neighbors(D, q, k, askers=askers), ranked_neighbors(D_prime, q, k, askers=askers)
     to_G = np.linalg.norm(D[G] - q[:, None], axis=2).sum(axis=1)
-    to_P = np.linalg.norm(D[P] - q[:, None], axis=2).sum(axis=1)
+    to_P = np.linalg.norm((D if distances == "true" else D_prime)[P] - q[:, None], axis=2).sum(axis=1)
     return float(to_G.sum() / to_P.sum() if pooled else (to_G / to_P).mean())
 
 
@@ -533,7 +557,10 @@ def law(t: Array, x: Array, x_c: Array, R: float, scale: float, *, noise: Noise 
 
 
 def expected_displacement(x: Array, scale: float, *, noise: Noise = "laplace") -> float:
-    """Return what Theorems 6 and 8 bound: E‖x' - x‖₁ for x_c = 0 and R = 1, by quadrature."""
+    """Return what Theorems 6 and 8 bound: E‖x' - x‖₁ for x_c = 0 and R = 1, by quadrature.
+
+    Theorem 6 prints |x' - x| without a norm; its proof has this one.
+    """
     nodes, area = law_nodes(np.zeros(2), 1.0)
     density = law(nodes, x, np.zeros(2), 1.0, scale, noise=noise)
     return float(np.abs(nodes - x).sum(axis=1) @ (density * area))
