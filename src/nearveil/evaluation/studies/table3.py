@@ -124,7 +124,7 @@ def _ablation_tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _ablation_facts(runs: pd.DataFrame) -> dict[str, Any]:
-    accounted, facts = runs[runs.reading != LITTLE_NOISE], dict[str, float]()
+    accounted, facts = runs[~runs.reading.str.endswith(LITTLE_NOISE)], dict[str, float]()
     for name, variant in (("rsm", UNIFORM_POINT), ("centers", RANDOM_CENTERS)):
         for column in ("recall", "users_recall"):
             values = [one.value for one in gains(accounted, variant)[column]]
