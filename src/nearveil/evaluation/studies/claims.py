@@ -104,9 +104,7 @@ def every(parts: Iterable[bool | None]) -> bool | None:
     return None if not known or None in known else True
 
 
-def within(
-    found: Estimate, low: float = -math.inf, high: float = math.inf, wider: Wider = _AS_THEY_ARE
-) -> bool | None:
+def within(found: Estimate, low: float = -math.inf, high: float = math.inf, wider: Wider = _AS_THEY_ARE) -> bool | None:
     """Whether an estimate lies between two numbers; None where its interval holds one of them, or is not there."""
     if found.low is None or found.high is None:
         return None
@@ -275,7 +273,7 @@ def _theorem(own: pd.DataFrame, _: Wider) -> Judged:
 
 def _of_attacks(runs: pd.DataFrame, attack: str = "") -> dict[str, pd.DataFrame]:
     """Return readings of both attacks, or of one."""
-    names = [name for name in table1.READINGS if name.startswith(attack)]
+    names = [name for name in table1.READINGS if name.startswith(attack) and name in set(runs.attack)]
     rows = {"radius to 0.1 m": ("Nearveil", [*table1.PAPER_ATTACKS])}
     for name in names:
         reading = name.partition(", ")[2]

@@ -93,7 +93,9 @@ def _facts(runs: pd.DataFrame) -> dict[str, Any]:
     wanted = {"printed": ("reference", PRINTED), "rank_k": ("reference", RANK_K)}
     for name, attack in (("gi", "GI-LIA"), ("zo", "ZO-LIA")):
         wanted |= {name: ("Nearveil", attack), f"tuned_{name}": ("reference", attack)}
-        wanted |= {f"{key}_{name}": ("reference", f"{attack}, {one}") for key, one in (("rough", ROUGH), ("long", LONG))}
+        wanted |= {
+            f"{key}_{name}": ("reference", f"{attack}, {one}") for key, one in (("rough", ROUGH), ("long", LONG))
+        }
     facts = {f"{name}_{column}": found[column][key] for name, key in wanted.items() for column in found}
     return facts | dict(zip(("disagreements", "compared"), agreement(runs), strict=True))
 

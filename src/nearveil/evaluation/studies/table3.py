@@ -56,13 +56,15 @@ def redrawn_share(dataset: Dataset, epsilon: float, seed: int) -> float:
 
 def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     printed = paper_numbers.table3()
+    order = list(dict.fromkeys([*printed.dataset, *runs.dataset]))
     printed = printed[printed.dataset.isin(runs.dataset) & printed.epsilon.isin(runs.epsilon)]
     everything = pd.concat([printed, runs], ignore_index=True)
     found = protected.estimated(everything, [*_BY, "reading"], [*MEASURES, *_PER_QUERY, *_USERS])
-    readings = found[found.mechanism == "DPRS"].sort_values(["dataset", "epsilon"], kind="stable")
+    found = protected.in_order(found, order, ["epsilon"])
+    readings = found[found.mechanism == "DPRS"]
     tables = {
         "table3-readings": readings[["dataset", "epsilon", "reading", *MEASURES, *_PER_QUERY]],
-        "table3-trends": trends(everything).sort_values("dataset", kind="stable"),
+        "table3-trends": protected.in_order(trends(everything), order),
         "table3-users": found.loc[found.reading == NEARVEIL, [*_BY, *_USERS]].rename(columns=_USERS),
     }
     beside = protected.beside(found[~found.reading.isin(list(READINGS))], _BY, MEASURES, "reading")
