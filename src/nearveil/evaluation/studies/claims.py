@@ -78,7 +78,8 @@ def _verdict(claim: Claim, runs: pd.DataFrame) -> tuple[str, str, str]:
         everywhere = len(holding) == len(judged)
         reading = f"all {len(judged)} tried" if everywhere and several else "; ".join(holding)
         verdict = REPRODUCED if everywhere and (several or not first) else UNDER_READING
-        return "; ".join(dict.fromkeys(judged[name][0] for name in holding)), reading, verdict
+        ours = list(dict.fromkeys(judged[name][0] for name in holding))
+        return "; ".join(ours[:2]) + ("; …" if len(ours) > 2 else ""), reading, verdict
     still = [holds for _, holds in judged.values() if holds is not False]
     refuted = IN_ONE if claim.refuted == NOT_REPRODUCED and not several and first else claim.refuted
     verdict = str(still[0] or UNDECIDED) if still else refuted
@@ -179,9 +180,9 @@ def _is_level(own: pd.DataFrame, wider: Wider, column: str) -> Judged:
         return "", None
     both = both.assign(gap=both[column] - both["printed"])
     gaps = means(both, ["dataset", "epsilon"], ["gap"])["gap"].tolist()
-    near = [within(gap, -LEVEL, LEVEL, wider) for gap in gaps]
-    text = f"{_mean(both, column)}; {_span(gaps)} from the paper, {near.count(True)} of {len(near)} within {LEVEL}"
-    return text, every(near)
+    near = sum(abs(gap.value) < LEVEL for gap in gaps)
+    text = f"{_mean(both, column)}; {_span(gaps)} from the paper, {near} of {len(gaps)} within {LEVEL}"
+    return text, every(within(gap, -LEVEL, LEVEL, wider) for gap in gaps)
 
 
 def _is_table3(own: pd.DataFrame, wider: Wider) -> Judged:

@@ -235,7 +235,7 @@ def beside(found: pd.DataFrame, by: Sequence[str], columns: Mapping[str, str], o
 def disagreements(
     found: pd.DataFrame, by: Sequence[str], columns: Sequence[str], of: str, pair: tuple[str, str]
 ) -> tuple[int, int]:
-    """Count the pairs of intervals that do not meet, and all that there are, ``of`` two sources at the same settings."""
+    """Count pairs of intervals that do not meet, and all that there are, ``of`` two sources at the same settings."""
     one, other = (found[found[of] == name].set_index(list(by)) for name in pair)
     pairs = [(one[name][key], other[name][key]) for key in one.index.intersection(other.index) for name in columns]
     # A single run has no interval to judge by.

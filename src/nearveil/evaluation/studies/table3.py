@@ -90,7 +90,8 @@ def _facts(runs: pd.DataFrame) -> dict[str, Any]:
     (own_c, own_p), (plain_c, plain_p) = paper.scales_for(1.0), paper.scales_for(1.0, order=math.inf)
     return {
         "disagreements": apart, "compared": compared, "least_redrawn": runs["redrawn"].min(),
-        "most_redrawn": runs["redrawn"].max(), "own_c": own_c, "own_p": own_p, "plain_c": plain_c, "plain_p": plain_p,
+        "most_redrawn": runs["redrawn"].max(), "baselines": runs[runs.mechanism.isin(BASELINES)]["recall"].mean(),
+        "own_c": own_c, "own_p": own_p, "plain_c": plain_c, "plain_p": plain_p,
     }  # fmt: skip
 
 
