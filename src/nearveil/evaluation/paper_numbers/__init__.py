@@ -71,7 +71,7 @@ def theirs(path: Path) -> dict[str, pd.DataFrame]:
             # A share, unless it is Dist in km; ratios by published distances can be above 1.
             most = found["metric"].map({"dist": 60.0}).fillna(1.5) if column == "value" else _MOST[column]
             found[column] = pd.to_numeric(values, errors="coerce")
-            good, wanted = found[column].between(0, most), "a number in its range"
+            good, wanted = found[column].between(0, most), "a number in its range (shares to 1, Dist in km or m)"
         if not good.all():
             line = int(good.to_numpy().argmin())
             raise DataError(f"{path}, line {line + 2}: {column} must be {wanted}, not {values.iloc[line]}")
