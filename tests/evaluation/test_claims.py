@@ -72,11 +72,13 @@ def dprs_rows(
     datasets: Sequence[str] = claims.REAL, users_gain: float = 0.0,
 ) -> Rows:  # fmt: skip
     """Rows whose recall and ratio are the paper's times a factor, and grow by a gain."""
-    printed = paper_numbers.table3().query("mechanism == 'DPRS' and epsilon in (0.5, 5.0)").groupby("dataset")
-    level, rows = printed[["recall", "ratio_pooled"]].mean() * factor, []
+    printed = paper_numbers.table3().query("mechanism == 'DPRS' and epsilon in (0.5, 5.0)")
+    level, ratios = printed.groupby("dataset").recall.mean() * factor, printed.set_index(["dataset", "epsilon"])
+    rows = []
     for dataset in datasets:
-        recall, ratio = level.loc[dataset] if dataset in level.index else (0.5, 0.5)
+        recall = level.get(dataset, 0.5)
         for epsilon, side in ((0.5, -0.5), (5.0, 0.5)):
+            ratio = ratios.ratio_pooled.get((dataset, epsilon), 0.5) * factor
             rows += [
                 {"dataset": dataset, "epsilon": epsilon, "mechanism": "DPRS", "reading": reading, "run": run,
                  "recall": recall + side * gain + jitter, "ratio_pooled": ratio + jitter, "acc": acc, "dist_km": 0.5,

@@ -17,6 +17,7 @@ from nearveil.io.synthetic import synthetic_city
 from nearveil.region import named_region
 from nearveil.report.paper_figures import FIGURES
 
+THIRD = "dataset,epsilon,mechanism,metric,value\n"
 SCOPE = Scope(datasets=("town",), runs=2, instances=4, queries=40, quick=True)
 
 
@@ -146,12 +147,13 @@ def test_tables_have_rows_of_the_authors_code(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("a,b\n1,2\n", "needs the columns method,dataset,k,dist_m,acc,cost_s, or dataset,epsilon"),
-        ("dataset,epsilon,mechanism,metric,value\n", "has no rows"),
-        (
-            "dataset,epsilon,mechanism,metric,value\nx,1,DPRS,recall,high\n",
-            "line 2: value must be a number, not 'high'",
-        ),
-        ("dataset,epsilon,mechanism,metric,value\nx,1,DPRS,rank,1\n", "there is no metric 'rank'"),
+        (THIRD, "has no rows"),
+        (THIRD + "x,1,DPRS,recall,0.5\nx,1,DPRS,recall,high\n", "line 3: value must be a number in its range"),
+        (THIRD + "x,1,DPRS,recall,64.4\n", "line 2: value must be a number in its range .*, not 64.4"),
+        (THIRD + "x,1,DPRS,dist,547\n", "line 2: value must be a number in its range .*, not 547"),
+        (THIRD + "x,1,DPRS,rank,1\n", "line 2: metric must be one of recall, ratio, acc, dist, not rank"),
+        (THIRD + "x,1,dprs,recall,1\n", "mechanism must be one of DPRS, SRR"),
+        ("method,dataset,k,dist_m,acc,cost_s\nzo-lia,x,10,30,0.9,2\n", "method must be one of GI-LIA, ZO-LIA"),
         ("", "cannot be read as CSV"),
     ],
 )
