@@ -212,15 +212,6 @@ def estimated(runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> 
     return joined.map(lambda cell: None if isinstance(cell, Mean) and math.isnan(cell.value) else cell)
 
 
-def in_order(found: pd.DataFrame, names: Sequence[str], then: Sequence[str] = ()) -> pd.DataFrame:
-    """Return rows by data set, in the order of ``names``."""
-    return found.sort_values(
-        ["dataset", *then],
-        kind="stable",
-        key=lambda column: column.map(names.index) if column.name == "dataset" else column,
-    )
-
-
 def beside(found: pd.DataFrame, by: Sequence[str], columns: Mapping[str, str], of: str) -> pd.DataFrame:
     """Return rows by ``by``, and for each measure a column for each source that has it, ``of`` which they are."""
     sources = found[of].unique()

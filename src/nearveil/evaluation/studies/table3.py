@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,11 +61,11 @@ def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     printed = printed[printed.dataset.isin(runs.dataset) & printed.epsilon.isin(runs.epsilon)]
     everything = pd.concat([printed, runs], ignore_index=True)
     found = protected.estimated(everything, [*_BY, "reading"], [*MEASURES, *_PER_QUERY, *_USERS])
-    found = protected.in_order(found, order, ["epsilon"])
-    readings = found[found.mechanism == "DPRS"]
+    in_order = partial(pd.DataFrame.sort_values, by="dataset", key=lambda names: names.map(order.index), kind="stable")
+    readings = in_order(found[found.mechanism == "DPRS"].sort_values("epsilon", kind="stable"))
     tables = {
         "table3-readings": readings[["dataset", "epsilon", "reading", *MEASURES, *_PER_QUERY]],
-        "table3-trends": protected.in_order(trends(everything), order),
+        "table3-trends": in_order(trends(everything)),
         "table3-users": found.loc[found.reading == NEARVEIL, [*_BY, *_USERS]].rename(columns=_USERS),
     }
     beside = protected.beside(found[~found.reading.isin(list(READINGS))], _BY, MEASURES, "reading")
