@@ -9,7 +9,7 @@ import pytest
 
 from nearveil.evaluation import paper_numbers
 from nearveil.evaluation.stats import Mean, Share
-from nearveil.evaluation.studies import claims, figures, table1, table3, theorems
+from nearveil.evaluation.studies import claims, figures, table1, theorems
 from nearveil.evaluation.studies.claims import (
     DISPROVED,
     FROM_USERS,
@@ -250,7 +250,7 @@ def test_what_grows(slope: float, verdict: str) -> None:
         assert verdict_on(text, **{part: rows}) == (verdict, OWN_DEFINITIONS)
 
 
-def test_time_gamma_and_what_parts_bring() -> None:
+def test_time_and_gamma() -> None:
     for ms, verdict in ((1.0, REPRODUCED), (50.0, NOT_REPRODUCED)):
         times = [{"noise": "laplace", "radius": 1.0, "epsilon": 1.0, "run": run, "sampler": name, "ms": each}
                  for name, each in ((figures.RSM, ms), (figures.RESAMPLING, 40.0)) for run in RUNS]  # fmt: skip
@@ -261,14 +261,6 @@ def test_time_gamma_and_what_parts_bring() -> None:
         rows = [row | {"recall": row["recall"] + gain, "mse_km2": row["mse_km2"] - gain} if row["gamma"] != 0.5 else row
                 for row in rows]  # fmt: skip
         assert verdict_on("gamma = 0.5", figure9=rows)[0] == verdict
-    for brings, verdict in ((0.02, REPRODUCED), (0.004, NOT_REPRODUCED)):
-        rows = [
-            {"dataset": "beta", "reading": reading, "variant": variant, "run": run,
-             "recall": 0.4 + (brings + JITTER[run]) * (variant == table3.AS_PAPER)}
-            for reading in ("redrawn", "kept") for variant in table3.VARIANTS for run in RUNS
-        ]  # fmt: skip
-        for text in ("RSM leaves", "Private centers leave"):
-            assert verdict_on(text, ablation=rows)[0] == verdict
 
 
 def test_only_theorems_are_disproved() -> None:
