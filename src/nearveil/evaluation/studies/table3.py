@@ -11,7 +11,7 @@ import pandas as pd
 
 from nearveil.evaluation import paper, paper_numbers
 from nearveil.evaluation.studies import protected
-from nearveil.evaluation.studies.protected import BASELINES, CENTERS, LITTLE_NOISE, NEARVEIL, READINGS, REDRAWN, K
+from nearveil.evaluation.studies.protected import BASELINES, CENTERS, NEARVEIL, READINGS, REDRAWN, K
 from nearveil.evaluation.study import Part, Scope, differences
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.fit_pic import build_pic_intervals
@@ -127,18 +127,9 @@ def _ablation_tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {name: gains(runs, variant).rename(columns=_PLACE | _BOUGHT) for name, variant in names.items()}
 
 
-def _ablation_facts(runs: pd.DataFrame) -> dict[str, Any]:
-    accounted, facts = runs[~runs.reading.str.endswith(LITTLE_NOISE)], dict[str, float]()
-    for name, variant in (("rsm", UNIFORM_POINT), ("centers", RANDOM_CENTERS)):
-        for column in ("recall", "users_recall"):
-            values = [one.value for one in gains(accounted, variant)[column]]
-            facts |= {f"{name}_{column}_least": min(values), f"{name}_{column}_most": max(values)}
-    return facts
-
-
 PARTS = {
     "table3": Part("table3", "Table 3: the defenses, what they leave and what ZO-LIA finds", _grid, measure, _tables,
                    _facts),
     "ablation": Part("ablation", "Ablation: what RSM and private centers buy", _ablation_grid, measure_without,
-                     _ablation_tables, _ablation_facts),
+                     _ablation_tables),
 }  # fmt: skip
