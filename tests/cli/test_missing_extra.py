@@ -38,6 +38,7 @@ NEEDY: dict[tuple[str, ...], str] = {
     ("serve", "--show-config"): "serve",
     ("serve-demo", "--show-config"): "serve",
     ("reproduce", "--quick"): "report",
+    ("plan", "people.csv"): "report",
 }
 PICTURES = (("attack", "--dataset", "gaussian", "--trace", "a.png"), ("audit", "--picture", "a.png"))
 

@@ -155,8 +155,8 @@ def test_without_a_region_planar_laplace_publishes_anywhere_and_others_ask_for_o
     for options in (["--mechanism", "square"], ["--epsilon", 1], ["--hide-among", 100]):
         refused = run("protect", source, tmp_path / "other.csv", *options, names_region=False)
         assert (refused.code, "name the public region with --region" in refused.err) == (2, True)
-    for command in (["fit", source, tmp_path / "other.json"], ["plan", source, "--noise", "500m"]):
-        assert "name the public region with --region" in run(*command, names_region=False).err
+    assert "name the public region with --region" in run("fit", source, tmp_path / "o.json", names_region=False).err
+    assert "too far apart for one plan" in run("plan", source, "--noise", "500m", names_region=False).err
 
 
 def test_as_an_installed_command(people_csv: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from nearveil.attacks.base import Outcome
 from nearveil.attacks.campaign import CampaignResult
+from nearveil.cli.attack_campaign import campaign_cells, campaign_document, campaign_notes
 from nearveil.errors import UsageError
 from nearveil.evaluation import campaign
 from nearveil.evaluation.attack_experiment import Instance
@@ -15,9 +16,6 @@ from nearveil.evaluation.campaign import (
     CampaignOutcome,
     FurtherPeople,
     attack_campaign,
-    campaign_cells,
-    campaign_document,
-    campaign_notes,
 )
 from nearveil.evaluation.stats import Mean, Share
 from nearveil.io.synthetic import synthetic_city

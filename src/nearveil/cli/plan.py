@@ -101,6 +101,7 @@ def plan(
     chosen = [Goal(kind, value, k) for kind, value in goals.items() if value is not None]
     if len(chosen) > 1:
         raise UsageError("give one goal, such as --attacker-error 300m or --named-sparsest 0.1")
+    require_package("pandas", "a plan")
     _check_picture(picture, force=force)
     made = make_plan(
         source,

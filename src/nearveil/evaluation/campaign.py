@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from nearveil.attacks.base import Outcome
-from nearveil.attacks.campaign import SHARE, Campaign, CampaignResult
+from nearveil.attacks.campaign import Campaign, CampaignResult
 from nearveil.attacks.from_map import FromMap
 from nearveil.attacks.policies import AnswerPolicy, as_policy
 from nearveil.attacks.simulator import SimulatedService
@@ -180,75 +178,3 @@ def _find_further(
     return FurtherPeople(
         people=count, questions=mean_over_runs(questions), found=share, never_listed=len(later) - count
     )
-
-
-# What is printed.
-
-
-def campaign_cells(outcome: CampaignOutcome) -> dict[str, str]:
-    """One row of the table, by its headers."""
-    people, further, anybody = outcome.people, outcome.further, len(outcome.rows) > 0
-    per_person, coverage = outcome.questions_per_located, outcome.coverage
-    row = {
-        "dataset": outcome.name,
-        "people": f"{people:,}",
-        "k": str(outcome.k),
-        "seen": f"{len(outcome.rows) / people:.1%}",
-        f"located within {outcome.tau_m:g} m": f"{outcome.located / people:.1%}",
-        "questions": f"{outcome.result.questions:,}",
-        "per located person": "–" if per_person is None else f"{per_person:.2f}",
-        "median error (m)": f"{np.median(outcome.errors_m):.1f}" if anybody else "–",
-        "in their radius": "–" if coverage is None else f"{coverage:.1%}",
-        "for a further person": "–" if further is None else f"{further.questions.value:.1f}",
-        "found": "–" if further is None else f"{further.found.value:.1%}",
-    }
-    if outcome.is_protected:
-        row[f"truly within {outcome.tau_m:g} m"] = f"{outcome.truly_located / people:.1%}"
-    return row
-
-
-def campaign_notes(outcome: CampaignOutcome) -> str:
-    """Return what the columns mean, and how it ended where that is not as it should be."""
-    place = "where the service publishes them" if outcome.is_protected else "where they are"
-    said = (
-        f"The attacker has no account, asks from places of its choice, and sees ids only. located, median error: to\n"
-        f"{place}; in their radius: share of those seen whom the radius holds that the attacker gives them\n"
-        f"(it aims at {SHARE:.0%}); for a further person: questions to find one who joins later, with the map; found:\n"
-        f"share of these within {outcome.tau_m:g} m."
-    )
-    if outcome.further is not None and outcome.further.never_listed:
-        said += f"\n{outcome.further.never_listed} further people are listed nowhere, and were not searched for."
-    if outcome.result.outcome is not Outcome.FOUND:
-        said += f"\nThe campaign ended early: {outcome.result.outcome}."
-    return said
-
-
-def campaign_document(outcome: CampaignOutcome) -> dict[str, Any]:
-    """Return the same for machines."""
-    result, further, best = outcome.result, outcome.further, outcome.best
-
-    def rounded(value: float | None) -> float | None:
-        return None if value is None else round(float(value), 4)
-
-    def median(values: FloatArray) -> float | None:
-        return rounded(np.median(values)) if len(values) else None
-
-    return {
-        "attack": "campaign", "dataset": outcome.name, "k": outcome.k, "tau_m": outcome.tau_m,
-        "outcome": str(result.outcome), "protected": outcome.is_protected, "people": outcome.people,
-        "seen": len(outcome.rows), "located": outcome.located, "truly_located": outcome.truly_located,
-        "questions": result.questions, "questions_per_located": rounded(outcome.questions_per_located),
-        "median_error_m": median(outcome.errors_m), "median_true_error_m": median(outcome.true_errors_m),
-        "median_radius_m": median(result.radii_m), "radius_aims_at": SHARE, "radius_holds": rounded(outcome.coverage),
-        "disorder": rounded(result.disorder), "seconds": rounded(result.seconds),
-        "further_people": None if further is None else {
-            "people": further.people, "never_listed": further.never_listed,
-            "questions": rounded(further.questions.value), "found": rounded(further.found.value),
-            "interval_95": {
-                "questions": rounded(further.questions.half_width),
-                "found": [rounded(further.found.low), rounded(further.found.high)],
-            },
-        },
-        "bayes_dist_m": None if best is None else rounded(best.dist_m.value),
-        "bayes_acc": None if best is None else rounded(best.found.value),
-    }  # fmt: skip

@@ -1,8 +1,8 @@
 """The paper as it is printed: one function for each definition, algorithm and formula, with the paper's symbols.
 
 Sun, Fu, Ling, Li and Chen, "Protecting K-Nearest Neighbor Queries from Location Inference Attacks" (2026). This is a
-reference to read and to compare with, so it needs NumPy and SciPy alone. What the paper leaves open is a keyword; the
-default is what Nearveil's tables use.
+reference to read and to compare with, so it needs NumPy and SciPy alone. Most of what the paper leaves open is a
+keyword, the rest a comment; defaults are what Nearveil's tables use.
 
 The order is that of the paper: queries (section 2), measures of an attack (3), attacks (4), the defense (5), what it is
 said to cost (6), measures of utility (appendix A.2), and theorems on the law and its displacement (appendix C).

@@ -15,10 +15,9 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.optimize import brentq
@@ -43,6 +42,9 @@ from nearveil.nearby.publishing.protection import Protection
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.region import WHOLE_EARTH, Region, as_region, region_around
 from nearveil.types import FloatArray, ProgressBar, no_bar
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NOT_COVERED = "This plan was computed from true locations, and no guarantee covers it: keep it to yourself."
 
@@ -212,6 +214,8 @@ class Plan:
              "guarantee": row.contender.promise.partition(",")[0], "goal": self.verdict(row)}
             for row in self.rows
         ]  # fmt: skip
+        import pandas as pd  # noqa: PLC0415 - an extra
+
         return pd.DataFrame(rows)
 
     def __repr__(self) -> str:
@@ -334,8 +338,11 @@ def _users(
     found = read_people(people, read, carry=False, region=box) if isinstance(people, str | Path) else None
     rows = (box.clip if read.clip else box.check)(people if found is None else found.points)
     places = np.unique(rows, axis=0)
-    # Noise is to stay within a box that is drawn around users.
-    around = region_around(places, 0.25) if region is None else box
+    try:
+        # Noise is to stay within a box that is drawn around users.
+        around = region_around(places, 0.25) if region is None else box
+    except UsageError:
+        raise UsageError("these users live too far apart for one plan; name a public region to plan for") from None
     name = Path(people).name if isinstance(people, str | Path) else "the users given"
     dataset = Dataset("standard input" if name == "-" else name, around, places)
     repeated, warnings = len(rows) - len(places), []
