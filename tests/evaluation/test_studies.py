@@ -10,13 +10,14 @@ import pytest
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation import paper_numbers
 from nearveil.evaluation.studies import PAPER, figures, load, table1, table3, theorems
-from nearveil.evaluation.studies.protected import attack_users, attack_with_reference, targets
+from nearveil.evaluation.studies.protected import targets
 from nearveil.evaluation.study import Scope, measure
 from nearveil.io.datasets import Dataset, DatasetName, load_dataset
 from nearveil.io.synthetic import synthetic_city
 from nearveil.region import named_region
 from nearveil.report.paper_figures import FIGURES
 
+THIRD = "dataset,epsilon,mechanism,metric,value\n"
 SCOPE = Scope(datasets=("town",), runs=2, instances=4, queries=40, quick=True)
 
 
@@ -63,18 +64,6 @@ def test_attackers_start_at_the_same_points_whatever_is_published() -> None:
     # Within 100 m of somebody, and not always at the same point.
     assert (distances.min(axis=0) <= 100.0).all()
     assert len(np.unique(open_one.starts_m, axis=0)) == 30
-
-
-@pytest.mark.parametrize(("name", "method"), [("GI-LIA", "gi-lia"), ("ZO-LIA", "zo-lia")])
-def test_the_reference_attacks_the_same_users_with_the_same_result(name: str, method: str) -> None:
-    there = town()
-    served_m = there.region.to_metres(there.places)
-    chosen = targets(there, served_m, 10, 12, seed=1, run=0)
-    ours = attack_users(method, there, served_m, chosen, k=10, seed=1)
-    theirs = attack_with_reference(name, there, served_m, chosen, k=10, seed=1, run=0)
-    assert theirs["dist_m"] == pytest.approx(ours["dist_m"], abs=5.0)
-    assert theirs["acc"] == ours["acc"]
-    assert theirs["queries"] == pytest.approx(ours["queries"], abs=2.0)
 
 
 def test_an_attack_from_outside_has_rows_of_its_own() -> None:
@@ -146,12 +135,13 @@ def test_tables_have_rows_of_the_authors_code(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("a,b\n1,2\n", "needs the columns method,dataset,k,dist_m,acc,cost_s, or dataset,epsilon"),
-        ("dataset,epsilon,mechanism,metric,value\n", "has no rows"),
-        (
-            "dataset,epsilon,mechanism,metric,value\nx,1,DPRS,recall,high\n",
-            "line 2: value must be a number, not 'high'",
-        ),
-        ("dataset,epsilon,mechanism,metric,value\nx,1,DPRS,rank,1\n", "there is no metric 'rank'"),
+        (THIRD, "has no rows"),
+        (THIRD + "x,1,DPRS,recall,0.5\nx,1,DPRS,recall,high\n", "line 3: value must be a number in its range"),
+        (THIRD + "x,1,DPRS,recall,64.4\n", "line 2: value must be a number in its range .*, not 64.4"),
+        (THIRD + "x,1,DPRS,dist,547\n", "line 2: value must be a number in its range .*, not 547"),
+        (THIRD + "x,1,DPRS,rank,1\n", "line 2: metric must be one of recall, ratio, acc, dist, not rank"),
+        (THIRD + "x,1,dprs,recall,1\n", "mechanism must be one of DPRS, SRR"),
+        ("method,dataset,k,dist_m,acc,cost_s\nzo-lia,x,10,30,0.9,2\n", "method must be one of GI-LIA, ZO-LIA"),
         ("", "cannot be read as CSV"),
     ],
 )
@@ -179,9 +169,9 @@ def test_counterexamples(number: int, claimed: float, found: float) -> None:
 
 
 def test_theorem_7_holds_with_norm_2() -> None:
-    shown = theorems.displacement_by_norm(2)
-    assert not theorems.differ(*shown)
-    assert shown.found == pytest.approx(shown.claimed, rel=0.02)
+    """More is as wrong as less."""
+    claimed, found = theorems.displacement_by_norm(2)
+    assert [theorems.differ(claimed, scale * found, bound=False) for scale in (0.7, 1.0, 1.3)] == [True, False, True]
 
 
 @pytest.mark.evidence

@@ -94,13 +94,16 @@ def test_results_of_the_authors_code_are_shown_and_not_mixed_with_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "theirs.csv"
-    path.write_text("dataset,epsilon,mechanism,metric,value\npeople,1,DPRS,recall,0.9\nelsewhere,1,DPRS,recall,0.9\n")
+    path.write_text("dataset,epsilon,mechanism,metric,value\npeople,1,DPRS,recall,0.9\nbeta,1,DPRS,recall,0.9\n")
     rows = paper_numbers.theirs(path)["table3"]
     monkeypatch.setattr(paper_numbers, "theirs", lambda _file: {"toy": rows})
     found = run(theirs=path, runs=1)
     assert found.tables["toy"].dataset.unique().tolist() == ["people"]
     assert [one.value for one in found.tables["toy"].recall] == pytest.approx([(0.42 + 0.9) / 2, 0.5], abs=1e-5)
     assert 0.9 not in found.runs["toy"].recall.tolist()
+    with pytest.raises(UsageError, match="has a data set 'mars', which neither"):
+        monkeypatch.setattr(paper_numbers, "theirs", lambda _file: {"toy": rows.assign(dataset="mars")})
+        run(theirs=path, runs=1)
     with pytest.raises(UsageError, match="has results for toy, which is not measured here"):
         run("table1", theirs=path)
 

@@ -155,6 +155,9 @@ def reproduce(
         measured[one.name] = shown[one.name] = found
         if one.name in beside:
             others = beside[one.name]
+            strange = {*others["dataset"]} - {*_ORDER, *populations}
+            if strange:
+                raise UsageError(f"{theirs} has a data set {min(strange)!r}, which neither the paper nor this call has")
             shown[one.name] = pd.concat([found, others[others["dataset"].isin(found["dataset"])]], ignore_index=True)
     with house_style():
         sections = [
@@ -171,7 +174,8 @@ def reproduce(
         done = Reproduction(scope, measured, tables, claims)
         if out is None:
             return done
-        return replace(done, files=_write(Path(out), done, sections, _about(part, parts, scope, populations)))
+        about = _about(part, parts, scope, populations) | {"theirs": bool(beside)}
+        return replace(done, files=_write(Path(out), done, sections, about))
 
 
 def _folder(out: Path) -> Path:

@@ -143,7 +143,15 @@ _KNOWN = {
     "among, published locations": Look("sky", "D", "-"),
     **_series("adaptive, 1 account", "ZO-LIA", "adaptive, 4 accounts", "GI-LIA"),
     # Readings of Table 3.
-    **_series("Nearveil: redrawn", "as printed", "kept", "kept, noise of scale 1/epsilon", "clipped", "redrawn"),
+    **_series(
+        "Nearveil",
+        "as printed",
+        "kept",
+        "kept, noise of scale 1/epsilon",
+        "clipped",
+        "redrawn",
+        "as printed, noise of scale 1/epsilon",
+    ),
     "the paper": Look("ink", "D", "-"),
     # Epsilon, from cold to warm as less is hidden.
     "epsilon = 0.5": Look("blue", "o", "-"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NOTHING = "–"
 """What stands in a cell without a value."""
-_MOST_DECIMALS = 5
+_MOST_DECIMALS = 3
 # Runs that agree have an interval of a rounding error.
 _NOUGHT = 1e-12
 

@@ -20,6 +20,11 @@ PAPER, AUTHORS = "the paper", "the authors' code"
 _METRICS = {"recall": "recall", "ratio": "ratio_pooled", "acc": "acc", "dist": "dist_km"}
 _TABLE1 = ["method", "dataset", "k", "dist_m", "acc", "cost_s"]
 _TABLE3 = ["dataset", "epsilon", "mechanism", "metric", "value"]
+_KNOWN = {
+    "method": ["GI-LIA", "ZO-LIA"], "mechanism": ["DPRS", "SRR", "Square", "Laplace", "2D Laplace"],
+    "metric": [*_METRICS],
+}  # fmt: skip
+_MOST = {"k": math.inf, "dist_m": 60_000.0, "acc": 1.0, "cost_s": math.inf, "epsilon": math.inf, "value": math.nan}
 
 
 @cache
@@ -49,22 +54,27 @@ def theirs(path: Path) -> dict[str, pd.DataFrame]:
     """
     try:
         found = pd.read_csv(path)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise DataError(f"{path} cannot be read as CSV: {error.strerror}") from None
+    except ValueError as error:
         raise DataError(f"{path} cannot be read as CSV: {error}") from None
     name = next((name for name, wanted in (("table1", _TABLE1), ("table3", _TABLE3)) if {*wanted} <= {*found}), None)
     if name is None:
         raise DataError(f"{path} needs the columns {','.join(_TABLE1)}, or {','.join(_TABLE3)}")
     if not len(found):
         raise DataError(f"{path} has no rows")
-    for column in {"k", "dist_m", "acc", "cost_s", "epsilon", "value"} & {*found}:
-        values = pd.to_numeric(found[column], errors="coerce")
-        if values.isna().any():
-            line = int(values.isna().to_numpy().argmax())
-            raise DataError(f"{path}, line {line + 2}: {column} must be a number, not {found[column].iloc[line]!r}")
-        found[column] = values
-    unknown = sorted({*found.get("metric", ())} - {*_METRICS})
-    if unknown:
-        raise DataError(f"{path}: there is no metric {unknown[0]!r}; use {', '.join(_METRICS)}")
+    for column in [one for one in found if one in _KNOWN or one in _MOST]:
+        values = found[column]
+        if column in _KNOWN:
+            good, wanted = values.isin(_KNOWN[column]), f"one of {', '.join(_KNOWN[column])}"
+        else:
+            # A share, unless it is Dist in km; ratios by published distances can be above 1.
+            most = found["metric"].map({"dist": 60.0}).fillna(1.5) if column == "value" else _MOST[column]
+            found[column] = pd.to_numeric(values, errors="coerce")
+            good, wanted = found[column].between(0, most), "a number in its range (shares to 1, Dist in km or m)"
+        if not good.all():
+            line = int(good.to_numpy().argmin())
+            raise DataError(f"{path}, line {line + 2}: {column} must be {wanted}, not {values.iloc[line]}")
     return {name: _as_runs(found, AUTHORS)}
 
 

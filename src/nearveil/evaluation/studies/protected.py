@@ -36,13 +36,14 @@ CENTERS = 800
 K, KS = 10, (10, 20, 30, 40, 50)
 BASELINES = ("SRR", "Square", "2D Laplace")
 GAUSSIAN = "DPRS, Gaussian"
-NEARVEIL, REDRAWN, LITTLE_NOISE = "Nearveil: redrawn", "redrawn", "kept, noise of scale 1/epsilon"
+NEARVEIL, REDRAWN, LITTLE_NOISE = "Nearveil", "redrawn", "noise of scale 1/epsilon"
 READINGS: dict[str, dict[str, Any]] = {
     REDRAWN: {"outside": "redraw"},
     "kept": {"outside": "keep"},
     "clipped": {"outside": "clip"},
     "as printed": {"outside": "as printed"},
-    LITTLE_NOISE: {"outside": "keep", "scale": "1/epsilon"},
+    f"kept, {LITTLE_NOISE}": {"outside": "keep", "scale": "1/epsilon"},
+    f"as printed, {LITTLE_NOISE}": {"outside": "as printed", "scale": "1/epsilon"},
     "redrawn, largest order": {"outside": "redraw", "order": math.inf},
 }
 """What the paper leaves open about DPRS, as choices of the reference: centers that noise throws out of the region, the
@@ -225,9 +226,9 @@ def beside(found: pd.DataFrame, by: Sequence[str], columns: Mapping[str, str], o
 def disagreements(
     found: pd.DataFrame, by: Sequence[str], columns: Sequence[str], of: str, pair: tuple[str, str]
 ) -> tuple[int, int]:
-    """Count the pairs of intervals that do not meet, and all pairs, ``of`` two sources at the same settings."""
+    """Count pairs of intervals that do not meet, and all that there are, ``of`` two sources at the same settings."""
     one, other = (found[found[of] == name].set_index(list(by)) for name in pair)
     pairs = [(one[name][key], other[name][key]) for key in one.index.intersection(other.index) for name in columns]
     # A single run has no interval to judge by.
     known = [(a, b) for a, b in pairs if None not in (a.low, b.low)]
-    return sum(a.low > b.high or b.low > a.high for a, b in known), len(pairs)
+    return sum(a.low > b.high or b.low > a.high for a, b in known), len(known)

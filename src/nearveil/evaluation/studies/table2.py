@@ -29,6 +29,7 @@ def measure(dataset: Dataset, *, seed: int) -> dict[str, Any]:
 
 def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     paper = paper_numbers.table2().rename(columns={"density_per_km2": "density_paper"})
+    paper["dispersion_index_percent"] = [f"{index:.2f} %" for index in paper["dispersion_index_percent"]]
     found = runs.merge(paper, on="dataset", how="left")[list(_COLUMNS)].rename(columns=_COLUMNS)
     return {"table2": found.astype(object).where(found.notna(), None)}
 
