@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from nearveil.evaluation.attack_experiment import AttackRow, AttackScore
-from nearveil.evaluation.best_attacker import AttackerScore, BestAttacker
+from nearveil.evaluation.best_attacker import BestAttacker
 from nearveil.evaluation.stats import Mean, Share
 from nearveil.report.tables import attack_document, best_attacker_text, with_paper
 from nearveil.report.text_table import text_table
@@ -28,8 +28,8 @@ def test_the_papers_values_stand_beside_ours_for_100_m() -> None:
 
 
 def test_rows_for_machines_and_the_best_attacker() -> None:
-    named = AttackerScore(Mean(280.0, 5.0), Share(0.3, 0.2, 0.4), Share(0.4, 0.3, 0.5), 20)
-    best = BestAttacker(Mean(300.0, 12.0), Share(0.2, 0.15, 0.26), Share(0.05, 0.04, 0.06), 200, (named,) * 10)
+    named, sparsest = Share(0.05, 0.04, 0.06), Share(0.4, 0.3, 0.5)
+    best = BestAttacker(Mean(300.0, 12.0), Share(0.2, 0.15, 0.26), named, sparsest, 200)
     document = attack_document(row("unfolding", colluders=0, protected=True), best)
     wanted = {
         "attack": "unfolding", "dataset": "beta", "k": 30, "colluders": 0, "runs": 5, "instances": 50,
@@ -40,16 +40,12 @@ def test_rows_for_machines_and_the_best_attacker() -> None:
         },
     }  # fmt: skip
     assert document.items() >= wanted.items()
-    assert document["bayes"]["named"] == 0.05
-    assert document["bayes"]["tenths_of_density"][9] == {
-        "targets": 20, "dist_m": 280.0, "acc": 0.3, "named": 0.4,
-        "interval_95": {"dist_m": 5.0, "acc": [0.2, 0.4], "named": [0.3, 0.5]},
-    }  # fmt: skip
+    assert (document["bayes"]["named"], document["bayes"]["named_sparsest"]) == (0.05, 0.4)
+    assert document["bayes"]["interval_95"]["named_sparsest"] == [0.3, 0.5]
     text = best_attacker_text(best, 100.0)
     assert "names 5.0% (95 % interval 4.0% to 6.0%) of people" in text
-    assert "and 40.0% (95 % interval 30.0% to 50.0%) of the sparsest tenth" in text
-    assert "(1: densest)" in text
-    assert "sparsest" not in best_attacker_text(replace(best, tenths=()), 100.0)
+    assert "and 40.0% (95 % interval 30.0% to 50.0%) of the tenth who live where people are sparsest" in text
+    assert "sparsest" not in best_attacker_text(replace(best, named_sparsest=None), 100.0)
 
 
 def test_text_tables_show_what_they_are_given_in_lines_that_are_not_broken() -> None:

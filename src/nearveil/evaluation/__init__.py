@@ -1,7 +1,5 @@
-"""Experiments: what attacks find, and what protection costs those who use the service.
+"""Experiments: what attacks find, what protection costs those who use the service, and the paper again.
 
-`attack` simulates a service and attacks it (`nearveil.attack`), `attack_experiment` repeats that for tables. `utility`
-is what lists keep, `best_attacker` what the best guess finds, `defences` are the mechanisms by the names of
-experiments. `cells` are the single measurements, which `runner` computes and stores and `experiments/` turns into
-tables and figures. `plan.py` chooses a mechanism for given users (`nearveil.plan`).
+`paper` is the paper as it is printed. `study` turns a grid of settings into rows of runs, and `studies` has the tables
+and figures made that way. `attack` and `attack_experiment` attack a population, `plan` chooses a mechanism for it.
 """

@@ -26,23 +26,18 @@ _LEAST_IN_TENTH = 2
 
 
 @dataclass(frozen=True, slots=True)
-class AttackerScore:
-    """How the attacker did on some users, with 95 % intervals over them.
+class BestAttacker:
+    """How the attacker did on its targets, with 95 % intervals over them.
 
-    ``found`` is the share within tau, and ``named`` of those whose address is its first guess, ties shared evenly.
+    ``found`` is the share within tau, and ``named`` of those whose address is its first guess, ties shared evenly;
+    ``named_sparsest`` the same of the tenth of users who live where users are sparsest, None where users are few.
     """
 
     dist_m: Mean
     found: Share
     named: Share
+    named_sparsest: Share | None
     targets: int
-
-
-@dataclass(frozen=True, slots=True)
-class BestAttacker(AttackerScore):
-    """How the attacker did on everybody, and on each tenth of density, the densest first; none where users are few."""
-
-    tenths: tuple[AttackerScore, ...] = ()
 
 
 def measure_best_attacker(
@@ -65,17 +60,19 @@ def measure_best_attacker(
     with progress(f"the best attacker on {experiment.dataset.name}", len(work)) as advance:
         parts = list(in_parallel(_guess, work, cores=cores, progress=advance))
     errors_m, near, named = (np.concatenate(column) for column in zip(*parts, strict=True))
-    tenths = density_tenths(experiment.true_m)[rows]
+    sparsest = density_tenths(experiment.true_m)[rows] == TENTHS - 1
 
-    def score(chosen: BoolArray) -> AttackerScore:
-        count = int(chosen.sum())
-        found, first = (share_over_runs([float(each[chosen].sum())], count) for each in (near, named))
-        return AttackerScore(mean_over_runs(errors_m[chosen].tolist()), found, first, count)
+    def share(hits: FloatArray) -> Share:
+        return share_over_runs([float(hits.sum())], len(hits))
 
-    enough = np.bincount(tenths, minlength=TENTHS).min() >= _LEAST_IN_TENTH
-    by_tenth = tuple(score(tenths == tenth) for tenth in range(TENTHS)) if enough else ()
-    whole = score(tenths >= 0)
-    return BestAttacker(whole.dist_m, whole.found, whole.named, whole.targets, by_tenth)
+    enough = sparsest.sum() >= _LEAST_IN_TENTH
+    return BestAttacker(
+        mean_over_runs(errors_m.tolist()),
+        share(near),
+        share(named),
+        share(named[sparsest]) if enough else None,
+        len(rows),
+    )
 
 
 def _guess(

@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from nearveil.evaluation.attack_experiment import AttackRow
-from nearveil.evaluation.best_attacker import AttackerScore, BestAttacker
+from nearveil.evaluation.best_attacker import BestAttacker
 from nearveil.evaluation.stats import Estimate, Mean, Share
 from nearveil.report.text_table import text_table
 
@@ -195,15 +195,15 @@ def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]
         **{name: _rounded(getattr(score, name)) for name in ("acc_served", "queries_p95", "radius_m", "radius_held")},
         "bayes_dist_m": None if best is None else _rounded(best.dist_m),
         "bayes_acc": None if best is None else _rounded(best.found),
-        "bayes": None if best is None else _document(best) | {"tenths_of_density": list(map(_document, best.tenths))},
+        "bayes": None if best is None else _best_document(best),
     }
 
 
-def _document(score: AttackerScore) -> dict[str, Any]:
-    return {
-        "targets": score.targets,
-        **_numbers({"dist_m": score.dist_m, "acc": score.found, "named": score.named}),
-    }
+def _best_document(best: BestAttacker) -> dict[str, Any]:
+    numbers: dict[str, Estimate] = {"dist_m": best.dist_m, "acc": best.found, "named": best.named}
+    if best.named_sparsest is not None:
+        numbers["named_sparsest"] = best.named_sparsest
+    return {"targets": best.targets, **_numbers(numbers)}
 
 
 def _numbers(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
@@ -221,19 +221,14 @@ def _rounded(value: Estimate | float | None) -> float | None:
 
 
 def best_attacker_text(best: BestAttacker, tau_m: float) -> str:
-    """Say what the Bayes attacker gets, and show it by tenths of density."""
+    """Say what the Bayes attacker gets."""
     said = (
         f"  wrong by {_meters(best.dist_m)} m on average, within {tau_m:g} m in {_percent(best.found)};\n"
         f"  names {_percent(best.named)} of people (its first guess is the right address)"
     )
-    if not best.tenths:
+    if best.named_sparsest is None:
         return f"{said}."
-    rows = [
-        [str(number), format_value(one.named, 3), format_value(one.found, 3), _meters(one.dist_m)]
-        for number, one in enumerate(best.tenths, start=1)
-    ]
-    table = text_table(["tenth of density (1: densest)", "named", f"within {tau_m:g} m", "mean error (m)"], rows)
-    return f"{said},\n  and {_percent(best.tenths[-1].named)} of the sparsest tenth.\n\n{table}"
+    return f"{said},\n  and {_percent(best.named_sparsest)} of the tenth who live where people are sparsest."
 
 
 def _percent(share: Share) -> str:
