@@ -128,7 +128,7 @@ def plan(
         say(plan_text(made))
     # Last, so that the plan is printed even if the picture cannot be written.
     if picture is not None:
-        with replacing(picture, force=force) as partial:
+        with replacing(picture, force=force, private=True) as partial:
             draw_plan(made, partial)
         note(f"Picture written to {picture}.")
 

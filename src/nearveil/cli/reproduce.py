@@ -127,8 +127,6 @@ def reproduce(
         progress=progress_bar,
         warn=warn,
     )
-    if source is not None:
-        warn(f"the files in {out} are computed from true locations, and maps show them; do not publish")
     if part != "paper":
         for name, table in found.tables.items():
             say(f"{name}\n\n{frame_text(table, width=TEXT_WIDTH)}\n")

@@ -310,9 +310,13 @@ def plan(
     dataset, warnings = _users(people, region, chosen)
     able, left_out = _able(tried, aim, len(dataset.places))
     base = 1 if seed is None else seed
-    work = partial(_rows_of, dataset=dataset, goal=aim, searches=goal is not None, effort=effort, seed=base)
+    work = partial(_tried, dataset=dataset, goal=aim, searches=goal is not None, effort=effort, seed=base)
     with (progress or no_bar)("planning", len(able) + 1) as advance:
-        found = list(in_parallel(work, able, cores=cores or os.cpu_count() or 1, progress=advance))
+        tries = list(in_parallel(work, able, cores=cores or os.cpu_count() or 1, progress=advance))
+        found = [one for one in tries if not isinstance(one, str)]
+        left_out += tuple(one for one in tries if isinstance(one, str))
+        if not found:
+            raise UsageError(f"no mechanism can be tried: {'; '.join(left_out)}")
         rows = _ranked([row for finals, _ in found for row in finals], aim)
         after = effort.months if months is None else sorted(set(months))
         given_away = _months_of(dataset, rows[0], after, effort.followed, base)
@@ -421,6 +425,14 @@ def _is_noise(made: Contender) -> bool:
 
 
 # The search.
+
+
+def _tried(made: Contender, **options: Any) -> tuple[list[Row], list[Row]] | str:
+    """Return what `_rows_of` does, or why these users cannot have the mechanism."""
+    try:
+        return _rows_of(made, **options)
+    except UsageError as error:
+        return f"{made.label}: {error}"
 
 
 def _rows_of(

@@ -7,19 +7,21 @@ where it was stopped. `means`, `shares` and `differences` turn rows of runs into
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import joblib
 import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.evaluation.parallel import in_parallel
 from nearveil.evaluation.stats import mean_over_runs, paired_difference, share_over_runs
+from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset
 from nearveil.types import Progress
 
@@ -138,29 +140,36 @@ def measure(
     """
     grid = part.grid(scope)
     known = {**part.populations(), **datasets}
-    memory = None if folder is None else joblib.Memory(folder / code_digest(), verbose=0)
-    work = partial(_measure_row, part.measure, memory, {name: known[name] for name in {row["dataset"] for row in grid}})
+    kept = None if folder is None else folder / code_digest()
+    if kept is not None:
+        kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+    work = partial(_measure_row, part.measure, kept, {name: known[name] for name in {row["dataset"] for row in grid}})
     rows = in_parallel(work, grid, cores=cores, progress=progress)
     return _frame([row for several in rows for row in several])
 
 
 def _measure_row(
-    function: Measure, memory: joblib.Memory | None, datasets: Mapping[str, Dataset], row: Settings
+    function: Measure, folder: Path | None, datasets: Mapping[str, Dataset], row: Settings
 ) -> list[dict[str, Any]]:
+    """Measure a row of the grid, or read what it gave before; as JSON, which runs nobody's code when it is read."""
     dataset = datasets[row["dataset"]]
-    cached = _results if memory is None else memory.cache(_results, ignore=["dataset"])
-    results: list[dict[str, Any]] = cached(function, _digest(dataset), dict(row), dataset)
-    return results
-
-
-def _results(function: Measure, _digest: str, row: Settings, dataset: Dataset) -> list[dict[str, Any]]:
+    kept = None if folder is None else folder / f"{_key(function, dataset, row)}.json"
+    if kept is not None:
+        # What cannot be read is measured again.
+        with suppress(OSError, ValueError):
+            return list(json.loads(kept.read_text(encoding="utf-8")))
     found = function(dataset, **{name: value for name, value in row.items() if name != "dataset"})
     several = [found] if isinstance(found, Mapping) else found
-    return [{**row, **one} for one in several]
+    text = json.dumps([{**row, **one} for one in several], default=lambda value: value.tolist())
+    if kept is not None:
+        with replacing(kept, force=True, private=True) as path:
+            path.write_text(text, encoding="utf-8")
+    return list(json.loads(text))
 
 
-def _digest(dataset: Dataset) -> str:
-    return hashlib.sha256(repr(dataset.region).encode() + dataset.places.tobytes()).hexdigest()
+def _key(function: Measure, dataset: Dataset, row: Settings) -> str:
+    what = repr((function.__module__, function.__qualname__, dataset.region, sorted(row.items())))
+    return hashlib.sha256(what.encode() + dataset.places.tobytes()).hexdigest()
 
 
 @cache

@@ -19,7 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from nearveil.evaluation.stats import Mean, Share
 from nearveil.io.atomic import replacing
@@ -47,7 +47,9 @@ class Section:
     facts: Mapping[str, Any]
 
 
-def write_page(path: Path, *, sections: Sequence[Section], verdicts: DataFrame | None, **about: Any) -> None:
+def write_page(
+    path: Path, *, sections: Sequence[Section], verdicts: DataFrame | None, private: bool = False, **about: Any
+) -> None:
     """Write a page that opens in any browser without a network: verdicts first, and then every section.
 
     ``about`` is its ``title``, and what the template says of how it was made.
@@ -62,7 +64,7 @@ def write_page(path: Path, *, sections: Sequence[Section], verdicts: DataFrame |
         sections=[(section, _body(section)) for section in sections],
         **about,
     )
-    with replacing(path, force=True) as partial:
+    with replacing(path, force=True, private=private) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")
 
 
@@ -128,7 +130,7 @@ def figure_markup(figure: Figure, caption: str, anchor: str = "") -> Markup:
     svg = stream.getvalue()
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     svg = re.sub(r'<g id="[^"]*">', "<g>", svg)
-    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2).replace("<svg", f'<svg id="{anchor}"', 1)
+    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2).replace("<svg", f'<svg id="{escape(anchor)}"', 1)
     # The page's own letters.
     svg = re.sub(r"font: ([\w. ]*?)([\d.]+px) [^;\"]*", r"font: \1\2 var(--letters)", svg)
     surfaces = ("page", "panel", "grid", "land", "water", "shore")

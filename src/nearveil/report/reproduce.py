@@ -147,6 +147,8 @@ def reproduce(
         attacks=_others(attacks, "table1", names, _named_attack, set(ATTACKS)),
     )  # fmt: skip
     parts = [studies.load(name) for name in names]
+    if people is not None and out is not None and warn:
+        warn(f"the files in {out} are computed from true locations, and maps show them; do not publish")
     kept = None if out is None else _folder(Path(out)) / _KEPT
     measured, shown = {}, {}
     for one in parts:
@@ -175,18 +177,21 @@ def reproduce(
         if out is None:
             return done
         about = _about(part, parts, scope, populations) | {"theirs": bool(beside)}
-        return replace(done, files=_write(Path(out), done, sections, about))
+        return replace(done, files=_write(Path(out), done, sections, about, private=people is not None))
 
 
 def _folder(out: Path) -> Path:
     try:
-        (out / _KEPT).mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
+        (out / _KEPT).mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise OutputError(f"the folder {out} cannot be created: {error.strerror}") from None
     return out
 
 
-def _write(folder: Path, done: Reproduction, sections: Sequence[Section], about: Mapping[str, Any]) -> tuple[Path, ...]:
+def _write(
+    folder: Path, done: Reproduction, sections: Sequence[Section], about: Mapping[str, Any], *, private: bool
+) -> tuple[Path, ...]:
     """Write figures, tables, raw results and the page, and return their paths, the page first."""
     saves: dict[str, Callable[[Path], object]] = {}
     for one in sections:
@@ -195,10 +200,17 @@ def _write(folder: Path, done: Reproduction, sections: Sequence[Section], about:
             saves[f"{name}.md"] = partial(Path.write_text, data=frame_markdown(table, one.title), encoding="utf-8")
         saves[f"{one.name}.csv"] = partial(done.runs[one.name].to_csv, index=False, lineterminator="\n")
     for name, save in saves.items():
-        with replacing(folder / name, force=True) as path:
+        with replacing(folder / name, force=True, private=private) as path:
             save(path)
     claims, counts = done.verdicts, {name: len(found) for name, found in done.runs.items()}
-    write_page(folder / REPORT, sections=sections, verdicts=claims if len(claims) else None, data=counts, **about)
+    write_page(
+        folder / REPORT,
+        private=private,
+        sections=sections,
+        verdicts=claims if len(claims) else None,
+        data=counts,
+        **about,
+    )
     return (folder / REPORT, *(folder / name for name in saves))
 
 

@@ -12,6 +12,7 @@ from nearveil.evaluation import paper_numbers
 from nearveil.evaluation.studies import protected
 from nearveil.evaluation.study import Part, Scope
 from nearveil.io.datasets import Dataset
+from nearveil.plugins import code_digest
 
 KS = (10, 30, 50)
 PAPER_ATTACKS = {"GI-LIA": "gi-lia", "ZO-LIA": "zo-lia"}
@@ -42,13 +43,15 @@ def _grid(scope: Scope) -> list[dict[str, Any]]:
     for name in scope.attacks:
         attack = attack_class(name)
         for accounts in ADAPTIVE_ACCOUNTS if attack.takes_more_colluders else (attack.colluders_needed,):
-            found += rows("yours", name, accounts)
+            # Your class may change between calls.
+            found += [row | {"code": code_digest(attack)} for row in rows("yours", name, accounts)]
     return found
 
 
 def measure(
-    dataset: Dataset, *, source: str, attack: str, accounts: int, k: int, instances: int, seed: int, run: int
-) -> dict[str, Any]:
+    dataset: Dataset, *, source: str, attack: str, accounts: int, k: int, instances: int, seed: int, run: int,
+    code: str = "",
+) -> dict[str, Any]:  # fmt: skip
     """Attack users of a service that has everybody at their true location."""
     served_m = dataset.region.to_metres(dataset.places)
     chosen = protected.targets(dataset, served_m, k, instances, seed, run)
