@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -155,6 +156,24 @@ def test_a_setting_is_looked_up(
     assert sorted(row.contender.label for row in among.rows) == ["among, PrivTree", "among, cells given"]
     with pytest.raises(UsageError, match="the cells are of the region"):
         planned(Goal("hide-among", 30), cells=cells, region="berlin")
+
+
+def test_a_mechanism_that_these_users_cannot_have_is_left_out(
+    planned: Callable[..., Plan], law: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works = vars(planning)["measure"]
+
+    def measure(made: Contender, *rest: Any, **options: Any) -> Any:
+        if made.swept == "hide_among":
+            raise UsageError("the cells hold too few users")
+        return works(made, *rest, **options)
+
+    monkeypatch.setattr(planning, "measure", measure)
+    found = planned(Goal("attacker-error", 300))
+    assert any("the cells hold too few users" in line for line in found.left_out)
+    assert found.recommended is not None
+    with pytest.raises(UsageError, match="no mechanism can be tried"):
+        planned(Goal("hide-among", 20))
 
 
 def test_few_users_and_bad_goals(city: FloatArray, planned: Callable[..., Plan], law: dict[str, float]) -> None:

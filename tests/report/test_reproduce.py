@@ -152,3 +152,17 @@ def test_what_it_refuses(options: dict[str, Any], words: str) -> None:
     with pytest.raises(NearveilError, match=words):
         reproduce(**{"part": "toy"} | options)
     assert MEASURED == []
+
+
+def test_files_about_own_users_are_private_and_what_is_kept_runs_no_code(tmp_path: Path) -> None:
+    said: list[str] = []
+    first = run(out=tmp_path, runs=2, warn=said.append)
+    assert any("do not publish" in line for line in said)
+    assert {path.stat().st_mode & 0o077 for path in first.files} == {0}
+    kept = tmp_path / ".measured"
+    assert kept.stat().st_mode & 0o077 == 0
+    files = [path for path in kept.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} == {".json"}
+    # What cannot be read is measured again.
+    files[0].write_bytes(b"\x80\x04garbage")
+    pd.testing.assert_frame_equal(run(out=tmp_path, runs=2).runs["toy"], first.runs["toy"])
