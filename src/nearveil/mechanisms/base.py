@@ -78,6 +78,8 @@ class Mechanism(ABC):
     seed: int | None = None
     learns: ClassVar[str | None] = None
     """The constructor's parameter for what `fit` learns from users otherwise, such as ``"intervals"``."""
+    counts_places: ClassVar[bool] = False
+    """Whether `perturb_users` takes users with several rows, and publishes a location for each of their places."""
 
     # -- what a mechanism does -------------------------------------------------------------------------------
 
@@ -250,6 +252,20 @@ class Mechanism(ABC):
 
         for_each_slice(len(users), publish, progress)
         return published
+
+    def perturb_users(
+        self, users: IntArray, points: object, rng: Randomness | np.random.Generator | int | None = None
+    ) -> tuple[FloatArray, IntArray]:
+        """Publish a location for every user and place: return it for every row, and the number of the row's place.
+
+        ``users`` says by any numbers whose rows they are. Mechanisms that know no places take one row of each user.
+        """
+        if len(np.unique(users)) < len(users):
+            raise UsageError(
+                f"{type(self).__name__} takes one row per user, and some users have several; keep one of each, or use "
+                "PlanarLaplace or HideAmong, which publish one location per user and place"
+            )
+        return self.perturb(points, self.seed if rng is None else rng), np.arange(len(users))
 
     def perturb_rows(self, points: object, rows: RowKeystream) -> FloatArray:
         """Publish a location for every user, with randomness that belongs to them: the same rows publish the same."""

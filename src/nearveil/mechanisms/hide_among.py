@@ -26,9 +26,9 @@ from nearveil.mechanisms.step_channel import (
     rescaled_channel,
 )
 from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Guarantee, Notion, check_epsilon
-from nearveil.randomness import FIT_STREAM, RowKeystream
+from nearveil.randomness import FIT_STREAM, Randomness, RowKeystream
 from nearveil.region import Region
-from nearveil.types import FloatArray, Progress
+from nearveil.types import FloatArray, IntArray, Progress
 
 
 class HideAmong(Mechanism):
@@ -70,6 +70,7 @@ class HideAmong(Mechanism):
 
     frame = "square"
     learns = "cells"
+    counts_places = True
 
     def __init__(
         self,
@@ -195,6 +196,16 @@ class HideAmong(Mechanism):
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Draw a cell for every row of ``x``, and a uniform point of it, in the square."""
         return self.channel.draw(x, rows.blocks(0))
+
+    def perturb_users(
+        self, users: IntArray, points: object, rng: Randomness | np.random.Generator | int | None = None
+    ) -> tuple[FloatArray, IntArray]:
+        """Publish a location for every user and cell where the user has been."""
+        checked, cells = self.area.check(points), self.current_cells
+        of_user = np.unique(users, return_inverse=True)[1]
+        visited = of_user * len(cells) + cells.find(self.enter(checked))
+        _, first, place = np.unique(visited, return_index=True, return_inverse=True)
+        return self.perturb(checked[first], self.seed if rng is None else rng)[place], place
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per unit of the square: the cell's probability over its area."""

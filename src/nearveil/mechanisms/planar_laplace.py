@@ -18,10 +18,10 @@ from nearveil.privacy.guarantee import (
     Notion,
     check_positive,
 )
-from nearveil.randomness import EXPONENTIAL_REACH, RowKeystream, exponential_from_uniforms
+from nearveil.randomness import EXPONENTIAL_REACH, Randomness, RowKeystream, exponential_from_uniforms
 from nearveil.region import Region
 from nearveil.sphere import EARTH_RADIUS_M, great_circle_m, moved
-from nearveil.types import FloatArray
+from nearveil.types import FloatArray, IntArray
 
 # The two exponentials that make a distance have a finite reach, so locations farther away are never published. This
 # bounds what that adds, for pairs of locations up to 10 noise_m apart, between which the loss is up to 20.
@@ -55,6 +55,7 @@ class PlanarLaplace(Mechanism):
     """
 
     frame = "degrees"
+    counts_places = True
 
     def __init__(
         self, noise_m: float = DEFAULT_NOISE_M, region: Region | str | None = None, seed: int | None = None
@@ -88,6 +89,16 @@ class PlanarLaplace(Mechanism):
             angle[rejected], again = self._angles(drawn[rejected])
             rejected, attempt = rejected[again], attempt + 1
         return moved(x, 2 * np.pi * drawn[:, 4], EARTH_RADIUS_M * angle)
+
+    def perturb_users(
+        self, users: IntArray, points: object, rng: Randomness | np.random.Generator | int | None = None
+    ) -> tuple[FloatArray, IntArray]:
+        """Publish a location for every user and place, which is a cell where the user has been."""
+        from nearveil.mechanisms.user_places import publish_places  # noqa: PLC0415 - not for one row per user
+
+        checked = self.area.check(points)
+        published, place = publish_places(self.noise_m, users, checked, self.seed if rng is None else rng)
+        return self.area.publish(published), place
 
     def _angles(self, uniforms: FloatArray) -> tuple[FloatArray, np.ndarray]:
         """Distances as angles, and the rows where they are rejected."""
