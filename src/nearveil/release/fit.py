@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,9 @@ from nearveil.io.atomic import replacing
 from nearveil.mechanisms.base import FitRefusedError, Learned, Mechanism
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.privacy.ledger import Ledger
-from nearveil.release.rows import InputRows, ReadOptions, read_rows
-from nearveil.types import FloatArray, ProgressBar, no_bar
+from nearveil.io.location import ReadOptions
+from nearveil.release.rows import InputRows, RowCheck, read_rows
+from nearveil.types import IntArray, ProgressBar, no_bar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Fitted:
     mechanism: Mechanism
     learned: Learned
     guarantee: Guarantee
-    skipped: dict[str, Any] = field(repr=False)
+    skipped: dict[str, IntArray] = field(repr=False)
 
     @property
     def summary(self) -> str:
@@ -93,11 +93,10 @@ def fit(
     check_charged(ledger, user, mechanism.seed)
     if not mechanism.is_to_be_fitted:
         raise UsageError(f"{type(mechanism).__name__} has nothing to learn; give an unfitted DPRS or HideAmong")
-    rows = read_rows(source, user, read or ReadOptions(), bar)
-    rows = rows.only_usable(mechanism, skip_bad=skip_bad)
-    fitted, cost = fit_on(mechanism, rows, ledger, bar)
+    rows, check = read_rows(source, user, read, bar), RowCheck(mechanism.area, skip_bad=skip_bad)
+    fitted, cost = fit_on(mechanism, rows.only(check(rows.points)), ledger, bar)
     assert fitted.learned is not None  # noqa: S101 - it was fitted
-    return Fitted(mechanism=fitted, learned=fitted.learned, guarantee=cost, skipped=rows.skipped)
+    return Fitted(mechanism=fitted, learned=fitted.learned, guarantee=cost, skipped=check.skipped)
 
 
 def fit_on(
@@ -146,8 +145,3 @@ def _count_rows(mechanism: Mechanism) -> None:
     """Say that the cost of what was learned counts rows, where a user may have had several."""
     learned: Any = mechanism.learned
     setattr(mechanism, f"{mechanism.learns}_", replace(learned, unit="row"))
-
-
-def charge_release(ledger: Ledger, mechanism: Mechanism, names: Sequence[str], places: Sequence[int]) -> None:
-    """Put a release on record for all users, or refuse it; a user is charged for every place."""
-    ledger.charge([mechanism.guarantee], names, places)

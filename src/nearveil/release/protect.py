@@ -30,7 +30,7 @@ from nearveil.release.rows import InputRows, RowCheck, columns_to_publish, rows_
 from nearveil.types import BoolArray, FloatArray, IntArray, ProgressBar, no_bar
 
 if TYPE_CHECKING:
-    from nearveil.io.readers import ReadOptions
+    from nearveil.io.location import ReadOptions
     from nearveil.privacy.ledger import Ledger
 
 

@@ -13,10 +13,11 @@ from nearveil.errors import DataError, UsageError
 from nearveil.io.frames import columns_of_frame, is_frame, points_in_frame, users_in_frame
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray, IntArray, ProgressBar
-from nearveil.unusable_rows import refuse_unusable, unusable
+from nearveil.points import check_points, unusable
 
 if TYPE_CHECKING:
-    from nearveil.io.readers import ReadOptions, Source
+    from nearveil.io.location import ReadOptions
+    from nearveil.io.readers import Source
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +60,7 @@ class RowCheck:
     def __call__(self, points: FloatArray, first_row: int = 0) -> BoolArray:
         """Return which rows can be used."""
         if not self.skip_bad:
-            refuse_unusable(points, self._area, first_row=first_row)
+            check_points(points, self._area, rows_before=first_row)
         is_usable = np.ones(len(points), dtype=np.bool_)
         for reason, rows in unusable(points, self._area).items():
             is_usable[rows] = False
