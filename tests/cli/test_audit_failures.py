@@ -102,7 +102,7 @@ def test_a_file_that_cannot_be_written_loses_no_verdict(
 
 # -- a real process -----------------------------------------------------------------------------------------------
 
-COMMAND = [sys.executable, "-c", "from nearveil_command import main; main()"]
+COMMAND = [sys.executable, "-c", "from nearveil.cli.main import main; main()"]
 QUICK = ["audit", "--mechanism", "square", "--samples", "4000", "--seed", "1"]
 
 

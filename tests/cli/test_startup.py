@@ -37,7 +37,7 @@ def test_no_verb_has_more_options_than_a_reader_can_scan(verb: str, most: int) -
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], []])
 def test_nothing_heavy_is_loaded_for_the_list(arguments: list[str]) -> None:
     script = (
-        "import sys\nsys.argv[0] = 'nearveil'\nfrom nearveil_command import main\n"
+        "import sys\nsys.argv[0] = 'nearveil'\nfrom nearveil.cli.main import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         f"loaded = [name for name in {HEAVY!r} if name in sys.modules]\n"
         "print('loaded:', *loaded)"

@@ -13,7 +13,8 @@ import pytest
 from nearveil import PlanarLaplace, ReadOptions, protect_frame
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.utility import ground_distance_m
-from nearveil.geodesy import as_points, degrees_to
+from nearveil.geodesy import degrees_to
+from nearveil.points import as_points
 from nearveil.types import FloatArray
 
 ROWS = 60

@@ -22,7 +22,8 @@ from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.intervals import Intervals, intervals_from_json
 from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, LARGEST_NOISE_M, noise_m_from_epsilon_per_km
 from nearveil.mechanisms.registry import MECHANISMS, MechanismEntry, mechanism_entry
-from nearveil.region import Region, metres, named_region
+from nearveil.lengths import meters
+from nearveil.region import Region, named_region
 
 _HEADING = "Mechanism"
 # Without --mechanism, the first of these that takes all parameters given.
@@ -175,7 +176,7 @@ def _check_width(noise_m: float, region: Region) -> None:
 def setting_value(name: str, text: str) -> Any:
     """Read a value of ``--set``: a number, true, false or text; a length for a parameter in meters."""
     if name.endswith("_m"):
-        return metres(text, f"--set {name}")
+        return meters(text, f"--set {name}")
     try:
         value = json.loads(text)
     except json.JSONDecodeError:

@@ -40,6 +40,11 @@ VERBS = {
     "keys": "Manage the secret keys and the API keys of a service.",
     "store": "Look after the store of a service.",
 }
+# The extras that bring everything for a verb, where a package that is missing is not in an extra of its own.
+_EXTRA_OF_VERB = {
+    **dict.fromkeys(("plan", "attack", "audit", "certify", "reproduce", "demo", "datasets"), "research"),
+    **dict.fromkeys(("serve", "import", "serve-demo", "keys", "store"), "serve"),
+}
 # 'nearveil audit' exits with 1 for a violated claim, so a failure of it needs another code.
 _FAILED, _FAILED_AUDIT = 1, 4
 
@@ -97,6 +102,8 @@ def _stop(_number: int, _frame: object) -> None:
 
 def main() -> None:
     """Run a command; turn errors into one sentence and an exit code."""
+    # Modules that a command imports stay until it ends: `LazyGroup` lets the garbage collector look at the others.
+    gc.disable()
     # A signal must raise, so that partial files are removed.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
@@ -170,5 +177,6 @@ def _exit_without_package(error: ModuleNotFoundError, code: int) -> NoReturn:
     if package not in EXTRA_OF:
         _exit_after_bug(error, code)
     verb = next((word for word in sys.argv[1:] if word in VERBS), "")
-    missing = missing_package(package, f"'nearveil {verb}'")
+    extra = EXTRA_OF[package]
+    missing = missing_package(package, f"'nearveil {verb}'", _EXTRA_OF_VERB.get(verb) if extra == "files" else extra)
     _exit(str(missing), missing.exit_code)

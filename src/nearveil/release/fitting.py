@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from nearveil.geodesy import Faults
+from nearveil._old_faults import Faults, faults_in, refuse
 from nearveil.io.files import open_people
 from nearveil.io.people import People, PeopleStream, ReadOptions
 from nearveil.kernels import kernel
@@ -176,7 +176,7 @@ class PlacesInStream(ExactAnswers):
             self._keep(part.whole)
             if progress:
                 progress(part.rows)
-        self.region.refuse(faults, clip=self._clip)
+        refuse(faults, self.region, clip=self._clip)
 
     def _keep(self, whole: SmallIntArray | None) -> None:
         if whole is None or self._count > self._most_kept:
@@ -185,7 +185,7 @@ class PlacesInStream(ExactAnswers):
             self._kept.append(whole)
 
     def _looked_at(self, people: People) -> _Part:
-        faults = self.region.faults(people.points)
+        faults = faults_in(people.points, self.region)
         look = self._watch.look(people.carried.columns) if self._watch else None
         if faults.no_places or (faults.outside and not self._clip):
             return _Part(len(people), faults, look, None, None)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from nearveil.geodesy import Faults
+from nearveil._old_faults import Faults, faults_in, refuse
 from nearveil.io.carried import flat_parts, second_location, second_locations
 from nearveil.io.columns import numbers_from_arrow, taken_rows
 from nearveil.io.people import People, PeopleStream, PeopleWriter
@@ -286,7 +286,7 @@ def publish_stream(
             clipped += batch.clipped
         if progress:
             progress(batch.rows)
-    region.refuse(faults, clip=clip)
+    refuse(faults, region, clip=clip)
     watch.finish()
     telling.refuse_second_locations()
     if shuffle is not None:
@@ -331,7 +331,7 @@ class _Worker:
     def __call__(self, numbered: tuple[int, People]) -> _Batch:
         first_row, people = numbered
         watched = [people.carried.column(place) for place in self._watch.positions]
-        faults, look = self._region.faults(people.points), self._watch.look(watched)
+        faults, look = faults_in(people.points, self._region), self._watch.look(watched)
         if faults.no_places or (faults.outside and not self._clip):
             self._refused.set()
         if self._refused.is_set():

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearveil.errors import DataError, UsageError
-from nearveil.geodesy import faults_of, refuse_no_places
+from nearveil._old_faults import faults_in, refuse
 from nearveil.io.people import ReadOptions
 from nearveil.randomness import secure_generator
 from nearveil.release.frames import PeopleInFrame
@@ -35,7 +35,7 @@ def veiled_frame(
         raise UsageError("person= and clip= are for mechanisms, and Veil takes user= alone; leave them out")
     kind = PeopleInFrame(frame, read, keep_order=keep_order)
     people = kind.stream.read_all()
-    refuse_no_places(faults_of(people.points, (0.0, 0.0), (90.0, 180.0)), (0.0, 0.0))
+    refuse(faults_in(people.points))
     telling = PredictingColumns()
     telling.take(telling.look(people, 0))
     telling.refuse_second_locations()

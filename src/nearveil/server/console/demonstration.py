@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from nearveil.attacks.oracle import CountedOracle, Oracle, OutOfQueriesError, Spot, spot_of
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation.attack_experiment import Instance, draw_instances, instances_of_person, set_up_attacks
-from nearveil.geodesy import exact_projection
+from nearveil.projection import exact_projection
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
