@@ -74,7 +74,7 @@ def test_a_file_is_enough_to_rebuild_the_mechanism(mechanism: Mechanism) -> None
 
 
 def test_a_fitted_mechanism_is_written_with_its_intervals_and_without_its_seed(city: np.ndarray) -> None:
-    fitted = DPRS(release="interval", centres=60, least_radius_m=400.0, seed=4, region="san-francisco").fit(city)
+    fitted = DPRS(release="interval", centres=60, seed=4, region="san-francisco").fit(city)
     spec = mechanism_to_spec(fitted)
     assert "seed" not in spec["params"]
     again = mechanism_from_spec(spec)

@@ -207,7 +207,6 @@ def test_claim_of_overlapping_discs_is_refuted_differently(city: FloatArray) -> 
         ({"release": "metric", "noise": "gaussian"}, "planar Laplace"),
         ({"release": "paper", "fit_epsilon": 1.0}, "fit_epsilon"),
         ({"fit_epsilon": -1.0}, "fit_epsilon"),
-        ({"least_radius_m": 0.0}, "least radius"),
     ],
 )
 def test_bad_parameters(change: dict[str, object], words: str) -> None:

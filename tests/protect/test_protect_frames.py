@@ -14,7 +14,12 @@ import pytest
 import nearveil as nv
 from nearveil.errors import DataError, UsageError
 
-ROWS = {"id": ["ann", "ben", "cem"], "age": [30, 40, 50], "latitude": [52.52, -33.86, 90.0], "longitude": [13.4, 151.2, 0.0]}
+ROWS = {
+    "id": ["ann", "ben", "cem"],
+    "age": [30, 40, 50],
+    "latitude": [52.52, -33.86, 90.0],
+    "longitude": [13.4, 151.2, 0.0],
+}
 KINDS = {
     "pandas": pd.DataFrame,
     "polars": pl.DataFrame,

@@ -32,7 +32,9 @@ def test_places_are_charged_and_a_budget_ends_releases(tmp_path: Path) -> None:
 
 def test_users_have_one_account_however_their_id_is_written(tmp_path: Path) -> None:
     ledger = ledger_with(tmp_path, 0.004)
-    nv.protect(write_csv(tmp_path / "1.csv", POINTS[:1], user=["ann"]), tmp_path / "out1.csv", user="user", ledger=ledger)
+    nv.protect(
+        write_csv(tmp_path / "1.csv", POINTS[:1], user=["ann"]), tmp_path / "out1.csv", user="user", ledger=ledger
+    )
     with pytest.raises(OverspentError):
         again = write_csv(tmp_path / "2.csv", POINTS[:1], user=[" ANN\u200b"])
         nv.protect(again, tmp_path / "out2.csv", user="user", ledger=ledger)

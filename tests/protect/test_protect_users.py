@@ -65,7 +65,9 @@ def test_places_are_those_of_an_obvious_loop(rng: np.random.Generator) -> None:
     _, place = publish_places(500, users, points, rng=3)
     for user in range(5):
         own, points_of = place[users == user], points[users == user]
-        assert (np.diff(own[np.sort(np.unique(own, return_index=True)[1])]) > 0).all(), "places are numbered as they come"
+        assert (np.diff(own[np.sort(np.unique(own, return_index=True)[1])]) > 0).all(), (
+            "places are numbered as they come"
+        )
         for number in np.unique(own):
             members = points_of[own == number]
             # All rows of a place are within h of its center, so within 2 h of each other, but for those that made it.

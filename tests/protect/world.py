@@ -24,7 +24,9 @@ def write_csv(path: Path, points: FloatArray, **columns: object) -> Path:
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([*columns, "latitude", "longitude"])
-        for others, point in zip(zip(*columns.values(), strict=True) if columns else [()] * len(points), points, strict=True):  # type: ignore[call-overload]
+        for others, point in zip(
+            zip(*columns.values(), strict=True) if columns else [()] * len(points), points, strict=True
+        ):  # type: ignore[call-overload]
             writer.writerow([*others, f"{point[0]:.6f}", f"{point[1]:.6f}"])
     return path
 

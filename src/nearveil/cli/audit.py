@@ -306,8 +306,6 @@ class _Run:
             )
         if chosen.intervals is not None:
             raise UsageError("the --intervals file is already fitted; leave it out to audit the fit")
-        if "least_radius_m" in chosen.settings:
-            raise UsageError("least_radius_m is applied after the fit and cannot change the verdict; leave it out")
         if mechanism_entry(chosen.chosen).mechanism.learns is None:
             chosen = replace(chosen, name="dprs")
         takes = mechanism_entry(chosen.chosen).parameters

@@ -166,11 +166,6 @@ class Mechanism(ABC):
         return self.learns is not None and self.learned is None
 
     @property
-    def cost_follows_fit(self) -> bool:
-        """Whether the cost of a release depends on what `fit` learned: what is said of the cost then tells of that."""
-        return self.learns is not None
-
-    @property
     def fit_steps(self) -> int:
         """How often `fit` reports progress."""
         return 1

@@ -134,11 +134,6 @@ class HideAmong(Mechanism):
             raise UsageError("fit the cells first, or give cells made before")
         return cells
 
-    @property
-    def cost_follows_fit(self) -> bool:
-        """Whether the loss per step is found from the cells, and not given."""
-        return self.epsilon is None
-
     # -- what cards, audits and attackers ask ----------------------------------------------------------------
 
     @property

@@ -43,8 +43,8 @@ _USERS = 16
 class MechanismEntry:
     """A mechanism before it is built: what commands and files call it, what tables do, and where its class is.
 
-    Ours are imported when they are first used. ``strengths`` are values of `strength` for the frontier and the start of a plan, from weak to strong; ``look`` is
-    the color, marker and dashes in pictures.
+    Ours are imported when they are first used. ``strengths`` are values of `strength` for the frontier and the start
+    of a plan, from weak to strong; ``look`` is the color, marker and dashes in pictures.
     """
 
     name: str
@@ -96,7 +96,9 @@ class MechanismEntry:
 # last three are rivals: where little enough is lost, next to nothing is left of a list.
 _ENTRIES = (
     MechanismEntry("dprs", "DPRS", "dprs:DPRS", (), ("blue", "o", "-")),
-    MechanismEntry("planar-laplace", "planar Laplace", "planar_laplace:PlanarLaplace", _LENGTHS_M, ("purple", ">", "-")),
+    MechanismEntry(
+        "planar-laplace", "planar Laplace", "planar_laplace:PlanarLaplace", _LENGTHS_M, ("purple", ">", "-")
+    ),
     MechanismEntry("hide-among", "hide among people", "hide_among:HideAmong", _USERS_AROUND, ("sky", "D", "-")),
     MechanismEntry("srr", "SRR", "srr:SRR", (14.0, 12.0, 10.0, 8.0), ("green", "^", "-.")),
     MechanismEntry("square", "Square", "square:Square", (20.0, 16.0, 12.0), ("orange", "s", "--")),

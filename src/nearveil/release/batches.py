@@ -33,7 +33,12 @@ _ROWS_AT_ONCE = 1 << 14
 
 
 def publish_batches(
-    release: _Release, source: Source, columns: Sequence[str], published: FloatArray | None, writer: Writer, output: Path
+    release: _Release,
+    source: Source,
+    columns: Sequence[str],
+    published: FloatArray | None,
+    writer: Writer,
+    output: Path,
 ) -> int:
     """Write published locations and the columns named, and return how many rows there are.
 

@@ -124,7 +124,10 @@ class Protected:
 
     def _repr_html_(self) -> str:
         """The release and its guarantee, for a notebook."""
-        facts = [("Columns", ", ".join(self.published) or "none but the location"), ("Region", str(self.mechanism.area))]
+        facts = [
+            ("Columns", ", ".join(self.published) or "none but the location"),
+            ("Region", str(self.mechanism.area)),
+        ]
         return html_card(self.summary, facts, more=[self.guarantee._repr_html_()])
 
 

@@ -137,7 +137,9 @@ def _with_arrow_users(points: FloatArray, ids: list[Any], user: str) -> InputRow
     column = pa.chunked_array(chunks, type=ids[0].type if ids else pa.string())
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if not (pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    if not (
+        pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    ):
         raise DataError(f"column {user!r} must hold text or whole numbers to tell users apart; convert it")
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy())[0]) + 1
