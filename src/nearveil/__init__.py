@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from nearveil.mechanisms.square import Square
     from nearveil.mechanisms.srr import SRR
     from nearveil.nearby.nearby import ChainBrokenError, Nearby
-    from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Notion
+    from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, PrivacyDefinition
     from nearveil.randomness import Randomness, secure_randomness, seeded_randomness
     from nearveil.region import Region, named_region, parse_region
     from nearveil.release.fitting import FittedCells, FittedIntervals, fit_cells, fit_intervals
@@ -74,11 +74,11 @@ __all__ = [
     "MechanismCertificate",
     "Nearby",
     "NearveilError",
-    "Notion",
     "OutputError",
     "Plan",
     "PlanarLaplace",
     "PopulationAttack",
+    "PrivacyDefinition",
     "ProtectResult",
     "Randomness",
     "ReadOptions",
@@ -146,7 +146,7 @@ _HOMES = {
     "MechanismCertificate": "nearveil.audit.certificate",
     "Nearby": "nearveil.nearby.nearby",
     "NearveilError": "nearveil.errors",
-    "Notion": "nearveil.privacy.guarantee",
+    "PrivacyDefinition": "nearveil.privacy.guarantee",
     "OutputError": "nearveil.errors",
     "Plan": "nearveil.evaluation.plan",
     "PlanarLaplace": "nearveil.mechanisms.planar_laplace",

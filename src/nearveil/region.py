@@ -154,7 +154,7 @@ class Region:
 
     @property
     def largest_stretch(self) -> float:
-        """Upper bound on metres in the projection per metre on the ground, for any two points of the region."""
+        """Upper bound on metres in the projection per meter on the ground, for any two points of the region."""
         angle = self.radius_m / _LEAST_CURVATURE_RADIUS_M
         return angle / math.sin(angle)
 

@@ -152,7 +152,7 @@ def test_a_seed_repeats_and_says_that_it_protects_nobody(users_csv: Path, tmp_pa
 
 def test_hiding_among_users(users_csv: Path, users: Array, tmp_path: Path) -> None:
     result = done("protect", users_csv, tmp_path / "out.csv", "--region", REGION, "--hide-among", 30, "--json").json
-    assert (result["mechanism"], result["guarantee"]["notion"]) == ("hide-among", "elastic")
+    assert (result["mechanism"], result["guarantee"]["definition"]) == ("hide-among", "elastic")
     check_moved(users, in_order(read_csv(tmp_path / "out.csv")))
 
 

@@ -12,7 +12,7 @@ from nearveil.cli._options import (
     budget_from_text,
 )
 from nearveil.errors import UsageError
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.privacy.ledger import Budget, Ledger, Release
 from tests.cli.conftest import Run
 
@@ -20,7 +20,7 @@ BUDGETS = ("--budget", "metric:0.009/30d", "--budget", "central:4/30d")
 
 
 def test_a_release_and_its_fit_are_charged_and_a_third_is_refused(run: Run, people_csv: Path, tmp_path: Path) -> None:
-    """At 500 m a release costs 0.004 per metre: two fit into 0.009, a third does not, and nothing is written then."""
+    """At 500 m a release costs 0.004 per meter: two fit into 0.009, a third does not, and nothing is written then."""
     ledger = tmp_path / "ledger"
     arguments = ("protect", people_csv, "--person", "id", "--set", "centres=50", "--ledger", ledger, *BUDGETS)
     for number in (1, 2):
@@ -31,11 +31,17 @@ def test_a_release_and_its_fit_are_charged_and_a_third_is_refused(run: Run, peop
     assert len(refused.err.strip().splitlines()) == 1
     assert not (tmp_path / "3.csv").exists()
     roomy = {"epsilon": 9.0, "delta": 1e-3, "window": timedelta(days=30)}
-    kept = Ledger(ledger, [Budget(notion=notion, **roomy) for notion in (Notion.METRIC, Notion.CENTRAL)])  # type: ignore[arg-type]
+    kept = Ledger(
+        ledger,
+        [
+            Budget(definition=definition, **roomy)
+            for definition in (PrivacyDefinition.METRIC, PrivacyDefinition.CENTRAL)
+        ],
+    )  # type: ignore[arg-type]
     now = datetime.now(UTC)
-    assert kept.spent("17", Notion.METRIC, now).epsilon == pytest.approx(0.008)
+    assert kept.spent("17", PrivacyDefinition.METRIC, now).epsilon == pytest.approx(0.008)
     # The third fit was not charged either, though there is budget for it.
-    assert kept.spent("17", Notion.CENTRAL, now).epsilon == pytest.approx(2.0)
+    assert kept.spent("17", PrivacyDefinition.CENTRAL, now).epsilon == pytest.approx(2.0)
     assert len(kept.history("17")) == 4
 
 
@@ -73,8 +79,8 @@ def test_intervals_made_before_are_not_charged_again(run: Run, people_csv: Path,
         (("--ledger", "l"), "--person"),
         (("--ledger", "l", "--person", "id", "--seed", "1", "--budget", "metric:1/1d"), "it protects nobody"),
         (("--ledger", "l", "--person", "id"), "at least one --budget"),
-        (("--ledger", "l", "--person", "id", "--budget", "magic:1/1d"), "--budget takes a notion"),
-        (("--ledger", "l", "--person", "id", "--budget", "metric:1"), "--budget takes a notion"),
+        (("--ledger", "l", "--person", "id", "--budget", "magic:1/1d"), "--budget takes a privacy definition"),
+        (("--ledger", "l", "--person", "id", "--budget", "metric:1"), "--budget takes a privacy definition"),
         (("--ledger", "l", "--person", "id", "--budget", "metric:1.2.3/1d"), "needs numbers"),
         (("--ledger", "l", "--person", "id", "--per-row", "--budget", "metric:1/1d"), "one row per person"),
     ],
@@ -105,7 +111,7 @@ def pd_table(people_csv: Path) -> pa.Table:
     return table.set_column(0, "id", table.column("id").cast(pa.float64()))
 
 
-def test_a_notion_without_a_budget_is_refused_and_nothing_is_published(
+def test_a_definition_without_a_budget_is_refused_and_nothing_is_published(
     run: Run, people_csv: Path, tmp_path: Path
 ) -> None:
     outcome = run(
@@ -118,10 +124,13 @@ def test_a_notion_without_a_budget_is_refused_and_nothing_is_published(
     assert kept.history("3") == ()
 
 
-def test_events_of_one_notion_are_not_judged_side_by_side(tmp_path: Path) -> None:
+def test_events_of_one_definition_are_not_judged_side_by_side(tmp_path: Path) -> None:
     kept = Ledger(tmp_path / "ledger", [budget_from_text("local:1/1d")])
     now = datetime.now(UTC)
-    twice = [Release(who=("a",), when=now, notion=Notion.LOCAL, epsilon=0.6, draw_id=name) for name in ("x", "y")]
+    twice = [
+        Release(who=("a",), when=now, definition=PrivacyDefinition.LOCAL, epsilon=0.6, draw_id=name)
+        for name in ("x", "y")
+    ]
     with pytest.raises(UsageError, match="one after another"):
         kept.record_all(twice)
     assert kept.history("a") == ()

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearveil.errors import DataError, NearveilError, OutputError, UsageError
-from nearveil.privacy.guarantee import Counted, Guarantee, PrivacyDefinition, check_count, check_positive
+from nearveil.privacy.guarantee import Counted, Guarantee, PrivacyDefinition, check_positive
 from nearveil.types import IntArray
 
 LONGEST_WINDOW = timedelta(days=36525)
@@ -390,9 +390,7 @@ def _check_chargeable(guarantee: Guarantee, *, has_counts: bool) -> None:
     if guarantee.offset:
         raise UsageError("this guarantee has a constant loss as well, that of a fit; charge the release and the fit")
     if guarantee.counted is Counted.ROWS:
-        raise UsageError(
-            "this guarantee counts rows, and a ledger charges users; name the column of the users' ids"
-        )
+        raise UsageError("this guarantee counts rows, and a ledger charges users; name the column of the users' ids")
     if guarantee.counted is Counted.PLACES and not has_counts:
         raise UsageError("this guarantee counts places; give counts, the number of places of each user")
     if guarantee.counted is Counted.USERS and has_counts and guarantee.definition is not PrivacyDefinition.CENTRAL:

@@ -46,7 +46,7 @@ def charge_release(ledger: Ledger, mechanism: Mechanism, ids: Iterable[object], 
         ledger.record_all(events)
         return
     for event in events:
-        ledger.budget(event.notion)
+        ledger.budget(event.definition)
     for event in events:
         ledger.record(event)
 

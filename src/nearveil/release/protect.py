@@ -24,7 +24,7 @@ from nearveil.io.people import PeopleStream, ReadOptions
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.registry import is_own, mechanism_name
-from nearveil.privacy.guarantee import SEEDED_NOTE, Guarantee, Notion
+from nearveil.privacy.guarantee import SEEDED_NOTE, Guarantee, PrivacyDefinition
 from nearveil.privacy.ledger import Ledger
 from nearveil.region import Region, as_region
 from nearveil.release.card import CLIPPED, KEPT_ORDER, card_of, check_mechanism
@@ -99,7 +99,7 @@ class ProtectResult:
         refuted = next((claim for claim in guarantee.also if claim.is_promised and not claim.holds), None)
         learned = self._may_be_fitted_on
         may_lose_more = refuted is not None or learned or self._is_more_lost or not guarantee.is_promised
-        has_epsilon = guarantee.is_promised and not guarantee.notion.is_by_distance
+        has_epsilon = guarantee.is_promised and not guarantee.definition.is_by_distance
         return {
             "rows": self.rows,
             **file_metadata(mechanism),
@@ -107,8 +107,8 @@ class ProtectResult:
             # The people fitted on lose more. Of others' it is not known.
             "epsilon_holds": False if may_lose_more else True if is_own(mechanism) else None,
             "holds_for_these_people": self._what_holds(),
-            "epsilon_per_km": 1000 * guarantee.epsilon if guarantee.notion is Notion.METRIC else None,
-            "epsilon_per_step": guarantee.epsilon if guarantee.notion is Notion.ELASTIC else None,
+            "epsilon_per_km": 1000 * guarantee.epsilon if guarantee.definition is PrivacyDefinition.METRIC else None,
+            "epsilon_per_step": guarantee.epsilon if guarantee.definition is PrivacyDefinition.ELASTIC else None,
             "delta": (refuted or guarantee).delta,
             "region": str(mechanism.area),
             "order": "kept" if self.keeps_order else "random",
@@ -148,7 +148,7 @@ class ProtectResult:
         if self._is_more_lost or not self.guarantee.is_promised or not is_own(self.mechanism):
             return None
         statement = self.guarantee.also[1] if self._may_be_fitted_on else self.guarantee
-        fields = ("notion", "epsilon", "offset", "unit", "delta")
+        fields = ("definition", "epsilon", "offset", "unit", "delta")
         return {name: value for name, value in statement.to_dict().items() if name in fields}
 
 
@@ -195,7 +195,7 @@ def protect_file(
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "people.csv").write_text("id,latitude,longitude\nann,37.77,-122.42\nben,37.75,-122.45\n")
     >>> result = protect_file(folder / "people.csv", folder / "published.csv", PlanarLaplace(noise_m=500))
-    >>> result.rows, result.guarantee.notion.value
+    >>> result.rows, result.guarantee.definition.value
     (2, 'metric')
     """
     source, output, mechanism = Path(source), Path(output), _in_region(mechanism, region)

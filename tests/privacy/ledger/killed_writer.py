@@ -14,7 +14,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.privacy.ledger import Budget, Fit, Ledger
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -23,11 +23,11 @@ BYTES_OF_A_DRAW = 17 * len(PEOPLE)
 
 
 def draw(number: int) -> Fit:
-    return Fit(who=PEOPLE, when=WHEN, notion=Notion.CENTRAL, epsilon=0.25, draw_id=str(number))
+    return Fit(who=PEOPLE, when=WHEN, definition=PrivacyDefinition.CENTRAL, epsilon=0.25, draw_id=str(number))
 
 
 def open_ledger(path: Path) -> Ledger:
-    return Ledger(path, [Budget(notion=Notion.CENTRAL, epsilon=1e6, window=timedelta(days=1))])
+    return Ledger(path, [Budget(definition=PrivacyDefinition.CENTRAL, epsilon=1e6, window=timedelta(days=1))])
 
 
 def die_after(count: int) -> None:

@@ -7,11 +7,11 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.privacy.ledger import Budget, Ledger, OverspentError, Release
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
-BUDGET = Budget(notion=Notion.LOCAL, epsilon=8.0, window=timedelta(days=1))
+BUDGET = Budget(definition=PrivacyDefinition.LOCAL, epsilon=8.0, window=timedelta(days=1))
 
 
 def main() -> None:
@@ -21,7 +21,9 @@ def main() -> None:
     for number in range(100):
         draw_id = f"{sys.argv[2]}{number}"
         try:
-            ledger.record(Release(who=("ann",), when=WHEN, notion=Notion.LOCAL, epsilon=0.1, draw_id=draw_id))
+            ledger.record(
+                Release(who=("ann",), when=WHEN, definition=PrivacyDefinition.LOCAL, epsilon=0.1, draw_id=draw_id)
+            )
         except OverspentError:
             continue
         print(draw_id)

@@ -8,16 +8,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nearveil.privacy.ledger.events import epsilon_at, event_from_bytes, event_to_bytes
 
 from nearveil.errors import DataError, UsageError
 from nearveil.privacy.accounting import LaplaceAnswers
-from nearveil.privacy.guarantee import Basis, Guarantee, Notion
+from nearveil.privacy.guarantee import Basis, Guarantee, PrivacyDefinition
 from nearveil.privacy.ledger import Budget, Event, Fit, GaussianAnswers, Release, sequential_cost
-from nearveil.privacy.ledger.events import epsilon_at, event_from_bytes, event_to_bytes
 
 WHEN = datetime(2026, 1, 1, 12, tzinfo=UTC)
-GOOD: dict[str, Any] = {"who": ("ann",), "when": WHEN, "notion": Notion.LOCAL, "epsilon": 0.5, "draw_id": "d1"}
-BUDGET: dict[str, Any] = {"notion": Notion.LOCAL, "epsilon": 1.0, "window": timedelta(days=1)}
+GOOD: dict[str, Any] = {
+    "who": ("ann",),
+    "when": WHEN,
+    "definition": PrivacyDefinition.LOCAL,
+    "epsilon": 0.5,
+    "draw_id": "d1",
+}
+BUDGET: dict[str, Any] = {"definition": PrivacyDefinition.LOCAL, "epsilon": 1.0, "window": timedelta(days=1)}
 
 BAD_AMOUNTS = [
     -1.0,
@@ -65,8 +71,8 @@ def test_the_least_amount_that_is_accepted_is_the_least_normal_one() -> None:
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"notion": "global"}, "notion"),
-        ({"notion": None}, "notion"),
+        ({"definition": "global"}, "definition"),
+        ({"definition": None}, "definition"),
         ({"who": ()}, "at least one"),
         ({"who": "ann"}, "tuple"),
         ({"who": ("",)}, "person id"),
@@ -81,8 +87,8 @@ def test_the_least_amount_that_is_accepted_is_the_least_normal_one() -> None:
         ({"when": datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))}, "years"),
         ({"noise": (LaplaceAnswers(1, 1.0),)}, "costs more"),
         ({"noise": (GaussianAnswers(1, 100.0),)}, "costs more"),
-        ({"noise": (LaplaceAnswers(1, 2.0),), "notion": Notion.METRIC}, "metric"),
-        ({"noise": (LaplaceAnswers(1, 2.0),), "notion": Notion.ELASTIC}, "elastic"),
+        ({"noise": (LaplaceAnswers(1, 2.0),), "definition": PrivacyDefinition.METRIC}, "metric"),
+        ({"noise": (LaplaceAnswers(1, 2.0),), "definition": PrivacyDefinition.ELASTIC}, "elastic"),
         ({"noise": ("laplace",)}, "LaplaceAnswers"),
         ({"noise": LaplaceAnswers(1, 2.0)}, "tuple"),
         ({"noise": (GaussianAnswers(0, 2.0),), "delta": 1e-5}, "whole number"),
@@ -106,7 +112,7 @@ def test_only_releases_and_fits_are_events() -> None:
         pass
 
     with pytest.raises(UsageError, match="not an event"):
-        sequential_cost(Notion.LOCAL, [Rumour(**GOOD)])
+        sequential_cost(PrivacyDefinition.LOCAL, [Rumour(**GOOD)])
 
 
 def test_moments_are_kept_in_utc_and_people_in_order() -> None:
@@ -119,11 +125,11 @@ def test_moments_are_kept_in_utc_and_people_in_order() -> None:
 
 GUARANTEE = Guarantee(
     title="Every published place",
-    notion=Notion.METRIC,
+    definition=PrivacyDefinition.METRIC,
     epsilon=0.004,
-    unit="per metre",
+    unit="per meter",
     delta=1e-12,
-    neighbours="any two places",
+    neighbors="any two places",
     promise="places look alike",
     basis=Basis.THEOREM,
     because="of the noise",
@@ -132,12 +138,17 @@ GUARANTEE = Guarantee(
 
 def test_an_event_is_made_from_a_guarantee_that_holds() -> None:
     event = Release.under(GUARANTEE, who=("ann",), when=WHEN, draw_id="d1")
-    assert (type(event), event.notion, event.epsilon, event.delta) == (Release, Notion.METRIC, 0.004, 1e-12)
+    assert (type(event), event.definition, event.epsilon, event.delta) == (
+        Release,
+        PrivacyDefinition.METRIC,
+        0.004,
+        1e-12,
+    )
     changes: tuple[tuple[dict[str, Any], str], ...] = (
         ({"basis": Basis.REFUTED_CLAIM}, "does not hold"),
         ({"unit": "per row"}, "per row"),
         ({"per_row": True}, "counts rows"),
-        ({"offset": 2.0}, "beside that per metre"),
+        ({"offset": 2.0}, "beside that per meter"),
     )
     for change, word in changes:
         with pytest.raises(UsageError, match=word):
@@ -162,7 +173,7 @@ ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.s
     kind=st.sampled_from([Release, Fit]),
     who=st.sets(ids, min_size=1, max_size=4),
     when=st.datetimes(timezones=st.just(UTC)),
-    notion=st.sampled_from([Notion.CENTRAL, Notion.LOCAL, Notion.INTERVAL]),
+    definition=st.sampled_from([PrivacyDefinition.CENTRAL, PrivacyDefinition.LOCAL, PrivacyDefinition.INTERVAL]),
     epsilon=st.floats(2.3e-308, 1e308),
     delta=st.just(0.0) | st.floats(2.3e-308, 0.99),
     draw_id=ids,

@@ -4,9 +4,9 @@ import stat
 from pathlib import Path
 
 import pytest
+from nearveil.privacy.ledger.journal import HEADER, Journal
 
 from nearveil.errors import DataError, OutputError
-from nearveil.privacy.ledger.journal import HEADER, Journal
 
 PAYLOADS = [b'{"a":1}', b"{}", b'{"b": "x y  z"}', b"0123456789" * 3]
 

@@ -4,7 +4,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.privacy.ledger import Budget, Fit, Ledger
 
 HERE = Path(__file__).parent
@@ -20,7 +20,7 @@ def test_killed_at_random_moments_nothing_acknowledged_is_lost_and_nothing_doubl
     assert len(acknowledged) > 10
     assert result["torn"] >= 5
 
-    ledger = Ledger(path, [Budget(notion=Notion.CENTRAL, epsilon=1e6, window=timedelta(days=1))])
+    ledger = Ledger(path, [Budget(definition=PrivacyDefinition.CENTRAL, epsilon=1e6, window=timedelta(days=1))])
     there = [event.draw_id for event in ledger.history("person 000000")]
     assert len(there) == len(set(there))
     assert acknowledged <= set(there)
@@ -30,13 +30,15 @@ def test_killed_at_random_moments_nothing_acknowledged_is_lost_and_nothing_doubl
     wanted = [str(number) for number in range(len(there) + 3)]
     who = ledger.history("person 000000")[0].who
     repeated = [
-        ledger.record(Fit(who=who, when=WHEN, notion=Notion.CENTRAL, epsilon=0.25, draw_id=draw_id)).repeated
+        ledger.record(
+            Fit(who=who, when=WHEN, definition=PrivacyDefinition.CENTRAL, epsilon=0.25, draw_id=draw_id)
+        ).repeated
         for draw_id in wanted
     ]
     assert repeated == [True] * len(there) + [False] * 3
-    again = Ledger(path, [Budget(notion=Notion.CENTRAL, epsilon=1e6, window=timedelta(days=1))])
+    again = Ledger(path, [Budget(definition=PrivacyDefinition.CENTRAL, epsilon=1e6, window=timedelta(days=1))])
     assert [event.draw_id for event in again.history("person 000299")] == wanted
-    assert again.spent("person 000000", Notion.CENTRAL, WHEN).epsilon == 0.25 * len(wanted)
+    assert again.spent("person 000000", PrivacyDefinition.CENTRAL, WHEN).epsilon == 0.25 * len(wanted)
 
 
 def test_two_processes_racing_for_one_budget_never_overspend(tmp_path: Path) -> None:
@@ -59,7 +61,7 @@ def test_two_processes_racing_for_one_budget_never_overspend(tmp_path: Path) -> 
         racer.stdin.flush()
     accepted = [draw_id for racer in racers for draw_id in racer.communicate()[0].split()]
     assert [racer.returncode for racer in racers] == [0, 0]
-    ledger = Ledger(path, [Budget(notion=Notion.LOCAL, epsilon=8.0, window=timedelta(days=1))])
+    ledger = Ledger(path, [Budget(definition=PrivacyDefinition.LOCAL, epsilon=8.0, window=timedelta(days=1))])
     assert sorted(event.draw_id for event in ledger.history("ann")) == sorted(accepted)
     assert len(accepted) == 80
-    assert ledger.spent("ann", Notion.LOCAL, WHEN).epsilon == 8.0
+    assert ledger.spent("ann", PrivacyDefinition.LOCAL, WHEN).epsilon == 8.0

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from nearveil.errors import UsageError
-from nearveil.privacy.guarantee import Notion
-from nearveil.privacy.ledger import Budget, Release, Windows
 from nearveil.privacy.ledger.budget import moment_text
 from nearveil.privacy.ledger.ledger import PersonalAccounts
+
+from nearveil.errors import UsageError
+from nearveil.privacy.guarantee import PrivacyDefinition
+from nearveil.privacy.ledger import Budget, Release, Windows
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW_HOURS = 6
@@ -21,12 +21,16 @@ def at(hour: float) -> datetime:
 
 
 def release(hour: float, epsilon: float, draw_id: str = "new") -> Release:
-    return Release(who=("ann",), when=at(hour), notion=Notion.METRIC, epsilon=epsilon, draw_id=draw_id)
+    return Release(who=("ann",), when=at(hour), definition=PrivacyDefinition.METRIC, epsilon=epsilon, draw_id=draw_id)
 
 
 def budget(windows: Windows, epsilon: float = 1.0) -> Budget:
     return Budget(
-        notion=Notion.METRIC, epsilon=epsilon, window=timedelta(hours=WINDOW_HOURS), windows=windows, start=START
+        definition=PrivacyDefinition.METRIC,
+        epsilon=epsilon,
+        window=timedelta(hours=WINDOW_HOURS),
+        windows=windows,
+        start=START,
     )
 
 
@@ -106,7 +110,7 @@ def test_around_a_fixed_border_twice_the_budget_fits_and_sliding_windows_refuse_
         assert accounts.allows("ann", release(6.0, 1.0), budget(windows)) is fits
     assert "twice" in budget(Windows.FIXED).promise
     assert "twice" not in budget(Windows.SLIDING).promise
-    assert Budget(notion=Notion.LOCAL, epsilon=1.0, window=timedelta(days=1)).windows is Windows.SLIDING
+    assert Budget(definition=PrivacyDefinition.LOCAL, epsilon=1.0, window=timedelta(days=1)).windows is Windows.SLIDING
 
 
 def test_a_date_in_the_past_finds_no_fresh_budget() -> None:
@@ -146,12 +150,14 @@ def test_the_ends_of_the_calendar_are_no_trouble() -> None:
     last = datetime.max.replace(tzinfo=UTC)
     for windows in Windows:
         accounts = PersonalAccounts()
-        plan = Budget(notion=Notion.LOCAL, epsilon=1.0, window=timedelta(days=36525), windows=windows)
+        plan = Budget(definition=PrivacyDefinition.LOCAL, epsilon=1.0, window=timedelta(days=36525), windows=windows)
         for moment in (first, last):
-            event = Release(who=("ann",), when=moment, notion=Notion.LOCAL, epsilon=1.0, draw_id=str(moment))
+            event = Release(
+                who=("ann",), when=moment, definition=PrivacyDefinition.LOCAL, epsilon=1.0, draw_id=str(moment)
+            )
             assert accounts.allows("ann", event, plan)
             accounts.add(event)
-        again = Release(who=("ann",), when=last, notion=Notion.LOCAL, epsilon=1.0, draw_id="again")
+        again = Release(who=("ann",), when=last, definition=PrivacyDefinition.LOCAL, epsilon=1.0, draw_id="again")
         assert not accounts.allows("ann", again, plan)
         assert accounts.fits_from("ann", again, plan) is None
         assert moment_text(last).startswith("9999-12-31 23:59:59")
@@ -164,7 +170,7 @@ def test_the_ends_of_the_calendar_are_no_trouble() -> None:
         ({"window": timedelta(days=-1)}, "window"),
         ({"window": timedelta.max}, "window"),
         ({"window": 24}, "window"),
-        ({"notion": "global"}, "notion"),
+        ({"definition": "global"}, "definition"),
         ({"windows": "rolling"}, "windows"),
         ({"start": datetime(2026, 1, 1)}, "time zone"),
         ({"epsilon": 0.0}, "epsilon"),
@@ -172,6 +178,6 @@ def test_the_ends_of_the_calendar_are_no_trouble() -> None:
     ],
 )
 def test_a_budget_that_makes_no_sense_is_refused(change: dict[str, Any], word: str) -> None:
-    good = {"notion": Notion.LOCAL, "epsilon": 1.0, "window": timedelta(days=1)}
+    good = {"definition": PrivacyDefinition.LOCAL, "epsilon": 1.0, "window": timedelta(days=1)}
     with pytest.raises(UsageError, match=word):
         Budget(**{**good, **change})
