@@ -102,7 +102,7 @@ def test_per_row_budgets_are_not_called_per_person(run: Run, people_csv: Path, t
     outcome = run("protect", people_csv, tmp_path / "o.csv", "--epsilon", 1, "--per-row", "--json", *FEW)
     guarantee = json.loads(outcome.out)["guarantee"]
     assert {guarantee["unit"], *(other["unit"] for other in guarantee["also"])} == {"per row"}
-    assert all(statement["per_row"] for statement in (guarantee, *guarantee["also"]))
+    assert all(statement["counted"] == "rows" for statement in (guarantee, *guarantee["also"]))
 
 
 def test_a_forgotten_person_column_is_noticed(run: Run, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from nearveil.mechanisms.fit_cells import (
 from nearveil.mechanisms.fit_pic import fixed_point_laplace
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.step_channel import calibrated, channel_for_people
+from nearveil.privacy.guarantee import Counted
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -269,7 +270,7 @@ def test_the_cost_is_stated(city: FloatArray, san_francisco: Region) -> None:
     assert guarantee.definition.value == "central"
     assert 0 < guarantee.delta < 1e-15
     assert "seed" in guarantee.notes[0]
-    assert replace(cells, unit="row").guarantee().per_row
+    assert replace(cells, unit="row").guarantee().counted is Counted.ROWS
     assert cells_from_points(city, san_francisco).guarantee().epsilon == 0
 
 

@@ -208,8 +208,8 @@ def claim_from_json(text: str) -> Claim:
     except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         reason = f": {error}" if isinstance(error, UsageError) else ""
         raise DataError(
-            f'this is not a claim{reason}; write {{"definition": "local", "epsilon": 1.0, "delta": 0}} with a definition '
-            "out of local, interval, metric (epsilon per meter) and elastic (epsilon per step)"
+            f'this is not a claim{reason}; write {{"definition": "local", "epsilon": 1.0, "delta": 0}} with a '
+            "definition out of local, interval, metric (epsilon per meter) and elastic (epsilon per step)"
         ) from None
 
 

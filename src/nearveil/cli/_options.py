@@ -226,15 +226,14 @@ def budget_from_text(text: str) -> Budget:
 
     Examples
     --------
-    >>> print(budget_from_text("metric:0.02/30d").promise)
-    What is released under the metric privacy definition of a person's places of any 30 days costs at most epsilon = 0.02 and \
-delta = 1e-09 per meter.
+    >>> print(budget_from_text("metric:0.02/30d"))
+    metric: epsilon 0.02 with delta 1e-09 per meter in any 30 days
     """
     match = _BUDGET.fullmatch(text.strip())
     if match is None or match[1] not in list(PrivacyDefinition):
         raise UsageError(
-            f"--budget takes a privacy definition ({', '.join(PrivacyDefinition)}), an epsilon and a time, such as metric:0.02/30d or "
-            "central:4,1e-5/365d"
+            f"--budget takes a privacy definition ({', '.join(PrivacyDefinition)}), an epsilon and a time, such as "
+            "metric:0.02/30d or central:4,1e-5/365d"
         )
     try:
         epsilon, delta = float(match[2]), float(match[3] or _LEAST_DELTA)
@@ -258,6 +257,6 @@ def open_ledger(path: Path | None, budgets: Sequence[str], read: ReadOptions, se
         raise UsageError(
             "--ledger charges people: name the column of their ids with --person, and keep one row per person"
         )
-    if not budgets:
-        raise UsageError("--ledger needs at least one --budget, such as metric:0.02/30d")
+    if not budgets and not path.exists():
+        raise UsageError("a new --ledger needs at least one --budget, such as metric:0.02/30d")
     return Ledger(path, [budget_from_text(text) for text in budgets])

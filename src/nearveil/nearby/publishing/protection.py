@@ -23,7 +23,7 @@ from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace, check_noise_m
 from nearveil.privacy.guarantee import Guarantee, PrivacyDefinition, check_count
-from nearveil.privacy.ledger.budget import duration_text
+from nearveil.privacy.ledger import duration_text
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
