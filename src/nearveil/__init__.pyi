@@ -48,7 +48,12 @@ from .mechanisms.planar_laplace import PlanarLaplace as PlanarLaplace
 from .mechanisms.square import Square as Square
 from .mechanisms.srr import SRR as SRR
 from .nearby.nearby import ChainBrokenError as ChainBrokenError, Nearby as Nearby
-from .privacy.guarantee import Basis as Basis, Certificate as Certificate, Guarantee as Guarantee, Notion as Notion
+from .privacy.guarantee import (
+    Basis as Basis,
+    Certificate as Certificate,
+    Guarantee as Guarantee,
+    PrivacyDefinition as PrivacyDefinition,
+)
 from .randomness import (
     Randomness as Randomness,
     secure_randomness as secure_randomness,

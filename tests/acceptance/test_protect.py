@@ -152,7 +152,7 @@ def test_a_seed_repeats_and_says_that_it_protects_nobody(users_csv: Path, tmp_pa
 
 def test_hiding_among_users(users_csv: Path, users: Array, tmp_path: Path) -> None:
     result = done("protect", users_csv, tmp_path / "out.csv", "--region", REGION, "--hide-among", 30, "--json").json
-    assert (result["mechanism"], result["guarantee"]["notion"]) == ("hide-among", "elastic")
+    assert (result["mechanism"], result["guarantee"]["definition"]) == ("hide-among", "elastic")
     check_moved(users, in_order(read_csv(tmp_path / "out.csv")))
 
 
@@ -192,7 +192,7 @@ def test_one_row_per_user_unless_you_say_so(users: Array, tmp_path: Path) -> Non
     assert not (tmp_path / "out.csv").exists()
     result = done("protect", source, tmp_path / "out.csv", "--person", "id", "--per-row", "--json").json
     assert result["rows"] == len(read_csv(tmp_path / "out.csv")) == len(users)
-    assert result["guarantee"]["per_row"] is True
+    assert result["guarantee"]["counted"] == "rows"
 
 
 def test_a_column_is_left_out(users_csv: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.region import Region
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run
@@ -51,7 +51,7 @@ def test_free_cells_hold_for_everybody(run: Run, people_csv: Path, cells_file: P
     document = json.loads(outcome.out)
     assert document["epsilon_holds"] is True
     assert document["fitted_on_these_people"] is False
-    held = {"notion": "elastic", "epsilon": 2.0, "offset": 0.0, "unit": "per step", "delta": 0.0}
+    held = {"definition": "elastic", "epsilon": 2.0, "offset": 0.0, "unit": "per step", "delta": 0.0}
     assert document["holds_for_these_people"] == held
 
 
@@ -160,7 +160,7 @@ def test_a_ledger_charges_steps_and_the_fit(run: Run, people_csv: Path, cells_fi
         assert run("protect", people_csv, tmp_path / f"{number}.csv", *release).code == 0
     refused = run("protect", people_csv, tmp_path / "3.csv", *release)
     assert refused.code == 5
-    assert f"the {Notion.ELASTIC} budget" in refused.err
+    assert f"the {PrivacyDefinition.ELASTIC} budget" in refused.err
     fit = ("--hide-among", 500, *charged, "--budget", "central:1.5/30d")
     assert run("fit", people_csv, tmp_path / "a.geojson", *fit).code == 0
     assert run("fit", people_csv, tmp_path / "b.geojson", *fit).code == 5

@@ -1,6 +1,5 @@
 """``nearveil protect --ledger``: a release is charged before it is published, and refused where it costs too much."""
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,19 +7,16 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from nearveil.cli._options import (
-    budget_from_text,
-)
-from nearveil.errors import UsageError
-from nearveil.privacy.guarantee import Notion
-from nearveil.privacy.ledger import Budget, Ledger, Release
+from nearveil.cli._options import budget_from_text
+from nearveil.privacy.guarantee import PrivacyDefinition
+from nearveil.privacy.ledger import Ledger
 from tests.cli.conftest import Run
 
 BUDGETS = ("--budget", "metric:0.009/30d", "--budget", "central:4/30d")
 
 
 def test_a_release_and_its_fit_are_charged_and_a_third_is_refused(run: Run, people_csv: Path, tmp_path: Path) -> None:
-    """At 500 m a release costs 0.004 per metre: two fit into 0.009, a third does not, and nothing is written then."""
+    """At 500 m a release costs 0.004 per meter: two fit into 0.009, a third does not, and nothing is written then."""
     ledger = tmp_path / "ledger"
     arguments = ("protect", people_csv, "--person", "id", "--set", "centres=50", "--ledger", ledger, *BUDGETS)
     for number in (1, 2):
@@ -30,13 +26,10 @@ def test_a_release_and_its_fit_are_charged_and_a_third_is_refused(run: Run, peop
     assert refused.code == 5
     assert len(refused.err.strip().splitlines()) == 1
     assert not (tmp_path / "3.csv").exists()
-    roomy = {"epsilon": 9.0, "delta": 1e-3, "window": timedelta(days=30)}
-    kept = Ledger(ledger, [Budget(notion=notion, **roomy) for notion in (Notion.METRIC, Notion.CENTRAL)])  # type: ignore[arg-type]
-    now = datetime.now(UTC)
-    assert kept.spent("17", Notion.METRIC, now).epsilon == pytest.approx(0.008)
+    kept = Ledger(ledger)
+    assert kept.spent("17", PrivacyDefinition.METRIC).epsilon == pytest.approx(0.008)
     # The third fit was not charged either, though there is budget for it.
-    assert kept.spent("17", Notion.CENTRAL, now).epsilon == pytest.approx(2.0)
-    assert len(kept.history("17")) == 4
+    assert kept.spent("17", PrivacyDefinition.CENTRAL).epsilon == pytest.approx(2.0)
 
 
 def test_a_fit_alone_is_charged(run: Run, people_csv: Path, tmp_path: Path) -> None:
@@ -62,8 +55,9 @@ def test_intervals_made_before_are_not_charged_again(run: Run, people_csv: Path,
         "--ledger", tmp_path / "ledger", "--budget", "interval:1/1d",
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
-    kept = Ledger(tmp_path / "ledger", [budget_from_text("interval:1/1d")])
-    assert [type(event) for event in kept.history("3")] == [Release]
+    kept = Ledger(tmp_path / "ledger")
+    assert kept.spent("3", PrivacyDefinition.INTERVAL).epsilon == 1
+    assert set(kept.budgets) == {PrivacyDefinition.INTERVAL}
 
 
 @pytest.mark.parametrize(
@@ -73,8 +67,8 @@ def test_intervals_made_before_are_not_charged_again(run: Run, people_csv: Path,
         (("--ledger", "l"), "--person"),
         (("--ledger", "l", "--person", "id", "--seed", "1", "--budget", "metric:1/1d"), "it protects nobody"),
         (("--ledger", "l", "--person", "id"), "at least one --budget"),
-        (("--ledger", "l", "--person", "id", "--budget", "magic:1/1d"), "--budget takes a notion"),
-        (("--ledger", "l", "--person", "id", "--budget", "metric:1"), "--budget takes a notion"),
+        (("--ledger", "l", "--person", "id", "--budget", "magic:1/1d"), "--budget takes a privacy definition"),
+        (("--ledger", "l", "--person", "id", "--budget", "metric:1"), "--budget takes a privacy definition"),
         (("--ledger", "l", "--person", "id", "--budget", "metric:1.2.3/1d"), "needs numbers"),
         (("--ledger", "l", "--person", "id", "--per-row", "--budget", "metric:1/1d"), "one row per person"),
     ],
@@ -105,7 +99,7 @@ def pd_table(people_csv: Path) -> pa.Table:
     return table.set_column(0, "id", table.column("id").cast(pa.float64()))
 
 
-def test_a_notion_without_a_budget_is_refused_and_nothing_is_published(
+def test_a_definition_without_a_budget_is_refused_and_nothing_is_published(
     run: Run, people_csv: Path, tmp_path: Path
 ) -> None:
     outcome = run(
@@ -115,13 +109,4 @@ def test_a_notion_without_a_budget_is_refused_and_nothing_is_published(
     assert (outcome.code, "central" in outcome.err) == (2, True)
     assert not (tmp_path / "o.csv").exists()
     kept = Ledger(tmp_path / "ledger", [budget_from_text("metric:1/1d")])
-    assert kept.history("3") == ()
-
-
-def test_events_of_one_notion_are_not_judged_side_by_side(tmp_path: Path) -> None:
-    kept = Ledger(tmp_path / "ledger", [budget_from_text("local:1/1d")])
-    now = datetime.now(UTC)
-    twice = [Release(who=("a",), when=now, notion=Notion.LOCAL, epsilon=0.6, draw_id=name) for name in ("x", "y")]
-    with pytest.raises(UsageError, match="one after another"):
-        kept.record_all(twice)
-    assert kept.history("a") == ()
+    assert kept.spent("3", PrivacyDefinition.METRIC).epsilon == 0

@@ -47,7 +47,7 @@ def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("nearveil.cli.demo.GUESSED", 10)
     outcome = run("demo", "--out", tmp_path / "demo", "--cores", 1)
     assert outcome.code == 0, outcome.err
-    for words in ("the answers rule out every other location", "DOES NOT HOLD", "metric, epsilon = 0.004 per metre"):
+    for words in ("the answers rule out every other location", "DOES NOT HOLD", "metric, epsilon = 0.004 per meter"):
         assert words in outcome.out
     table = outcome.out[outcome.out.index("mean distance moved") :].split("\n\n")[0].splitlines()
     # Open, the paper's and the default side by side.

@@ -28,7 +28,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize(
-    ("options", "mechanism", "release", "notion"),
+    ("options", "mechanism", "release", "definition"),
     [
         ((), "planar-laplace", None, "metric"),
         (("--noise", "0.5km"), "planar-laplace", None, "metric"),
@@ -63,19 +63,19 @@ def test_json_for_machines(
     options: tuple[object, ...],
     mechanism: str,
     release: str | None,
-    notion: str,
+    definition: str,
 ) -> None:
     outcome = run("protect", people_csv, tmp_path / "out.csv", *options, "--seed", 3, "--json")
     assert outcome.code == 0, outcome.err
     document = json.loads(outcome.out)
     assert set(document) >= KEYS
     assert (document["rows"], document["mechanism"], document["seeded"]) == (5000, mechanism, True)
-    assert document["guarantee"]["notion"] == notion
+    assert document["guarantee"]["definition"] == definition
     assert document["release"] == release
     # Seeded, so it protects nobody, whatever the mechanism.
     assert (document["epsilon_holds"], document["holds_for_these_people"]) == (False, None)
-    assert (document["epsilon"] is None) is (notion == "metric")
-    assert document["epsilon_per_km"] == (pytest.approx(4.0) if notion == "metric" else None)
+    assert (document["epsilon"] is None) is (definition == "metric")
+    assert document["epsilon_per_km"] == (pytest.approx(4.0) if definition == "metric" else None)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_per_row_budgets_are_not_called_per_person(run: Run, people_csv: Path, t
     outcome = run("protect", people_csv, tmp_path / "o.csv", "--epsilon", 1, "--per-row", "--json", *FEW)
     guarantee = json.loads(outcome.out)["guarantee"]
     assert {guarantee["unit"], *(other["unit"] for other in guarantee["also"])} == {"per row"}
-    assert all(statement["per_row"] for statement in (guarantee, *guarantee["also"]))
+    assert all(statement["counted"] == "rows" for statement in (guarantee, *guarantee["also"]))
 
 
 def test_a_forgotten_person_column_is_noticed(run: Run, tmp_path: Path) -> None:

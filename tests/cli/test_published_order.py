@@ -109,7 +109,7 @@ def test_intervals_of_unknown_people_may_be_of_these(run: Run, source: Path, tmp
     document = json.loads(outcome.out)
     assert (document["epsilon_holds"], document["fitted_on_these_people"]) == (False, None)
     holds = document["holds_for_these_people"]
-    assert (holds["notion"], holds["offset"]) == ("metric", pytest.approx(1.0))
+    assert (holds["definition"], holds["offset"]) == ("metric", pytest.approx(1.0))
 
 
 def test_a_column_that_has_the_order_is_warned_of(run: Run, source: Path, tmp_path: Path) -> None:

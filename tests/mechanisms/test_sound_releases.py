@@ -13,7 +13,7 @@ from nearveil.mechanisms._disc_loss import _log_mass_bounds, calibrated_disc_los
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.accounting import Noise
-from nearveil.privacy.guarantee import Basis, Notion
+from nearveil.privacy.guarantee import Basis, PrivacyDefinition
 from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
 
@@ -112,7 +112,7 @@ def test_metric_is_planar_laplace_before_the_discs(few: Intervals) -> None:
     assert metric.log_density(x, t) == planar.log_density(x, t)
     assert (metric.draw(x, numbered_rows(1, 1)) == planar.draw(x, numbered_rows(1, 1))).all()
     promise = metric.guarantee
-    assert (promise.notion, promise.unit, promise.basis) == (Notion.METRIC, "per metre", Basis.THEOREM)
+    assert (promise.definition, promise.unit, promise.basis) == (PrivacyDefinition.METRIC, "per meter", Basis.THEOREM)
     assert promise.epsilon == pytest.approx(2 / 700)
 
 

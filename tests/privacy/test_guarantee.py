@@ -3,27 +3,27 @@ from dataclasses import replace
 
 import pytest
 
-from nearveil.privacy.guarantee import CARD_WIDTH, Basis, Guarantee, Notion
+from nearveil.privacy.guarantee import CARD_WIDTH, Basis, Guarantee, PrivacyDefinition
 
 CLAIM = Guarantee(
     title="A claim",
-    notion=Notion.CENTRAL,
+    definition=PrivacyDefinition.CENTRAL,
     epsilon=1.0,
-    unit="per person",
+    unit="per user",
     delta=1e-5,
-    neighbours="one person more or less",
+    neighbors="one person more or less",
     promise="would protect everything",
     basis=Basis.REFUTED_CLAIM,
     because="there is a counterexample",
 )
 HELD = Guarantee(
     title="A promise",
-    notion=Notion.METRIC,
+    definition=PrivacyDefinition.METRIC,
     epsilon=0.004,
-    unit="per metre",
+    unit="per meter",
     delta=0.0,
-    neighbours="any two places",
-    promise="places near each other look alike, and the wider neighbourhood is not hidden " * 3,
+    neighbors="any two places",
+    promise="places near each other look alike, and the wider neighborhood is not hidden " * 3,
     not_covered="the rest",
     basis=Basis.THEOREM,
     because="the noise",
@@ -42,9 +42,9 @@ def test_a_refuted_claim_never_reads_as_a_promise() -> None:
 def test_card_is_a_box_that_keeps_its_width() -> None:
     for full in (False, True):
         assert {len(line) for line in HELD.card(full=full).splitlines()} == {CARD_WIDTH}
-    for word in ("A promise", "0.004 per metre", "any two places", "theorem", "mind the gap", "A claim", "the rest"):
+    for word in ("A promise", "0.004 per meter", "any two places", "theorem", "mind the gap", "A claim", "the rest"):
         assert word in HELD.card(full=True)
-    for word in ("A promise", "0.004 per metre", "look alike", "the rest", "mind the gap", "A claim"):
+    for word in ("A promise", "0.004 per meter", "look alike", "the rest", "mind the gap", "A claim"):
         assert word in str(HELD)
 
 
@@ -64,7 +64,7 @@ def test_a_short_card_has_twelve_lines_and_says_what_it_leaves_out() -> None:
 
 def test_json_holds_everything() -> None:
     document = json.loads(json.dumps(HELD.to_dict()))
-    assert document["notion"] == "metric"
+    assert document["definition"] == "metric"
     assert document["holds"] is True
     assert document["also"][0]["holds"] is False
     assert document["notes"] == ["mind the gap"]
@@ -75,7 +75,7 @@ def test_per_row_says_so_everywhere() -> None:
     assert counted.also[0].unit == "per row"
     assert counted.per_row
     assert counted.also[0].per_row
-    assert counted.unit == "per metre"
+    assert counted.unit == "per meter"
     assert counted.notes[-1] == "rows compose"
 
 

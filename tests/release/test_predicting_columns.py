@@ -54,7 +54,7 @@ def columns_along(order: np.ndarray, kind: str) -> pa.Array:
 def test_what_follows_places_is_named(kind: str, sorting: str, city: FloatArray) -> None:
     places = city[:2000]
     if sorting == "households":
-        # Two of a house have neighbouring numbers, and houses are in no order.
+        # Two of a house have neighboring numbers, and houses are in no order.
         places = np.repeat(city[:1000], 2, axis=0)
         order = np.arange(2000)
     else:

@@ -34,9 +34,8 @@ from nearveil import (
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.utility import ground_distance_m
 from nearveil.mechanisms.base import Mechanism
-from nearveil.privacy.guarantee import Notion
-from nearveil.privacy.ledger import Budget, Ledger
-from nearveil.privacy.ledger.budget import OverspentError
+from nearveil.privacy.guarantee import PrivacyDefinition
+from nearveil.privacy.ledger import Budget, Ledger, OverspentError
 from nearveil.release import publishing
 from nearveil.types import FloatArray
 from tests.release.conftest import Batches, write_table
@@ -221,7 +220,7 @@ def test_a_file_is_protected_in_another_region(tmp_path: Path) -> None:
 
 
 def test_a_file_is_charged_before_it_is_there(tmp_path: Path, people_csv: Path) -> None:
-    budget = Budget(notion=Notion.METRIC, epsilon=0.005, delta=1e-9, window=timedelta(days=30))
+    budget = Budget(definition=PrivacyDefinition.METRIC, epsilon=0.005, delta=1e-9, window=timedelta(days=30))
     ledger, read = Ledger(tmp_path / "ledger", [budget]), ReadOptions(person="id")
     protect_file(people_csv, tmp_path / "first.csv", read=read, ledger=ledger)
     with pytest.raises(OverspentError):
@@ -251,7 +250,7 @@ WIDE: dict[str, Any] = {"hide_among": 100, "largest_cell_m": 20_000.0, "region":
 
 
 def test_cells_are_paid_for_before_they_are_refused(people_csv: Path, tmp_path: Path) -> None:
-    budget = Budget(notion=Notion.CENTRAL, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
+    budget = Budget(definition=PrivacyDefinition.CENTRAL, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
     ledger, read = Ledger(tmp_path / "ledger", [budget]), ReadOptions(person="id")
     for refusal in (UsageError, OverspentError):
         with pytest.raises(refusal):
@@ -261,8 +260,8 @@ def test_cells_are_paid_for_before_they_are_refused(people_csv: Path, tmp_path: 
 @pytest.fixture
 def fits_ledger(tmp_path: Path) -> Ledger:
     """A budget for one fit at 1 and not for two, and for releases at up to 0.5 per step."""
-    central = Budget(notion=Notion.CENTRAL, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
-    elastic = Budget(notion=Notion.ELASTIC, epsilon=0.5, delta=1e-6, window=timedelta(days=1))
+    central = Budget(definition=PrivacyDefinition.CENTRAL, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
+    elastic = Budget(definition=PrivacyDefinition.ELASTIC, epsilon=0.5, delta=1e-6, window=timedelta(days=1))
     return Ledger(tmp_path / "ledger", [central, elastic])
 
 
@@ -286,11 +285,11 @@ def test_what_is_refused_after_a_fit_is_paid_for_first(
     arguments: dict[str, Any] = {"read": ReadOptions(person="id"), "ledger": fits_ledger}
     with pytest.raises((UsageError, OverspentError), match=sentence):
         protect_file(people_csv, tmp_path / "out.csv", mechanism(), **arguments)
-    assert [event.epsilon for event in fits_ledger.history("person 3")] == [1.0]
+    assert fits_ledger.spent("person 3", PrivacyDefinition.CENTRAL).epsilon == 1.0
     with pytest.raises(OverspentError, match="the central budget") as refused:
         protect_file(people_csv, tmp_path / "out.csv", mechanism(), **arguments)
     assert refused.value.__context__ is None
-    assert len(fits_ledger.history("person 3")) == 1
+    assert fits_ledger.spent("person 3", PrivacyDefinition.CENTRAL).epsilon == 1.0
     assert not (tmp_path / "out.csv").exists()
 
 
@@ -300,13 +299,13 @@ def test_a_fit_that_makes_too_many_cells_is_paid_for(
     monkeypatch.setattr("nearveil.mechanisms.fit_cells.MOST_CELLS", FEW_CELLS)
     with pytest.raises(UsageError, match=f"more than {FEW_CELLS} cells"):
         fit_cells(people_csv, **{**WIDE, "hide_among": 2}, read=ReadOptions(person="id"), ledger=fits_ledger)
-    assert [event.epsilon for event in fits_ledger.history("person 3")] == [1.0]
+    assert fits_ledger.spent("person 3", PrivacyDefinition.CENTRAL).epsilon == 1.0
 
 
 def test_what_is_refused_before_noise_is_drawn_costs_nothing(
     people_csv: Path, tmp_path: Path, fits_ledger: Ledger
 ) -> None:
-    """One place for everybody, ids that repeat or a notion without a budget: nothing was learned of anybody."""
+    """One place for everybody, ids that repeat or a definition without a budget: nothing was learned of anybody."""
     same = tmp_path / "same.csv"
     same.write_text("id,latitude,longitude\nann,37.71,-122.41\nben,37.71,-122.41\n")
     twice = tmp_path / "twice.csv"
@@ -315,30 +314,31 @@ def test_what_is_refused_before_noise_is_drawn_costs_nothing(
     for source, sentence in ((same, "all rows hold the same location"), (twice, "has the same 'id' as row 1")):
         with pytest.raises(DataError, match=sentence):
             protect_file(source, tmp_path / "out.csv", mechanism, read=read, ledger=fits_ledger)
-    central = Budget(notion=Notion.CENTRAL, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
+    central = Budget(definition=PrivacyDefinition.CENTRAL, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
     ledger = Ledger(tmp_path / "other ledger", [central])
-    with pytest.raises(UsageError, match="no budget for the elastic notion"):
+    with pytest.raises(UsageError, match="no budget for the elastic privacy definition"):
         protect_file(people_csv, tmp_path / "out.csv", HideAmong(**WIDE), read=read, ledger=ledger)
-    assert ledger.history("person 3") == fits_ledger.history("ann") == ()
+    assert ledger.spent("person 3", PrivacyDefinition.CENTRAL).epsilon == 0
+    assert fits_ledger.spent("ann", PrivacyDefinition.CENTRAL).epsilon == 0
 
 
 def test_a_refused_release_whose_cost_was_known_leaves_the_fit_unpaid(people_csv: Path, tmp_path: Path) -> None:
     """The loss per step is given, so the refusal tells nothing of the cells, which nobody will see."""
     budgets = [
-        Budget(notion=notion, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
-        for notion in (Notion.CENTRAL, Notion.ELASTIC)
+        Budget(definition=definition, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
+        for definition in (PrivacyDefinition.CENTRAL, PrivacyDefinition.ELASTIC)
     ]
     ledger = Ledger(tmp_path / "ledger", budgets)
     with pytest.raises(OverspentError, match="the elastic budget"):
         protect_file(
             people_csv, tmp_path / "out.csv", HideAmong(**WIDE, epsilon=2), read=ReadOptions(person="id"), ledger=ledger
         )
-    assert ledger.history("person 3") == ()
+    assert ledger.spent("person 3", PrivacyDefinition.CENTRAL).epsilon == 0
 
 
 def test_cells_are_fitted_charged_and_used(people_csv: Path, city: FloatArray, tmp_path: Path) -> None:
     """One fit at 1 fits into a central budget of 1.5; seeded or anonymous people are not charged."""
-    budget = Budget(notion=Notion.CENTRAL, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
+    budget = Budget(definition=PrivacyDefinition.CENTRAL, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
     ledger, read = Ledger(tmp_path / "ledger", [budget]), ReadOptions(person="id")
     fitted = fit_cells(people_csv, read=read, ledger=ledger, **WIDE)
     assert fitted.guarantee == fitted.cells.guarantee()
@@ -363,7 +363,7 @@ def test_a_frame_hides_among_people(table: pa.Table, city: FloatArray, san_franc
     for mechanism in (HideAmong(500, cells=cells), HideAmong(**WIDE).fit(table)):
         published = protect_frame(table, mechanism)
         assert sorted(published["name"].to_pylist()) == sorted(table["name"].to_pylist())
-        assert mechanism.guarantee.notion is Notion.ELASTIC
+        assert mechanism.guarantee.definition is PrivacyDefinition.ELASTIC
 
 
 def test_true_figures_are_not_among_what_travels(people_csv: Path, tmp_path: Path) -> None:

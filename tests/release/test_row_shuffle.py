@@ -55,7 +55,7 @@ def test_every_row_comes_out_once_and_whole(
         wanted = numbered(0, 1000).carried.to_pylist()
         assert part.carried.to_pylist() == [wanted[row] for row in part.carried["id"].to_pylist()]
         assert (part.points == np.column_stack([part.carried["id"], -np.asarray(part.carried["id"])]) / 1e6).all()
-    # Neighbours were neighbours no more often than chance has it: 2 of 1,000 expected, 20 once in 10¹³.
+    # Neighbors were neighbors no more often than chance has it: 2 of 1,000 expected, 20 once in 10¹³.
     assert (np.abs(np.diff(ids)) == 1).sum() < 20
     assert list(tmp_path.iterdir()) == []
 

@@ -38,7 +38,7 @@ from nearveil.mechanisms.fit_cells import CellPlan, build_private_cells, tree_no
 from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers, Question, Watch
 from nearveil.mechanisms.fitting import FitPlan, build_intervals
 from nearveil.mechanisms.registry import MECHANISMS, has_own_fit, mechanism_name
-from nearveil.privacy.guarantee import Guarantee, Notion
+from nearveil.privacy.guarantee import Guarantee, PrivacyDefinition
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, Progress
 
@@ -449,9 +449,9 @@ def _thresholds(scores: FloatArray) -> FloatArray:
 
 
 def _check(claim: Claim, data: Sequence[DataPair], fits: int, confidence: float) -> None:
-    if claim.notion is not Notion.CENTRAL:
+    if claim.definition is not PrivacyDefinition.CENTRAL:
         raise UsageError(
-            f"a fit is audited on a central claim, and this one is {claim.notion}; audit the release instead"
+            f"a fit is audited on a central claim, and this one is {claim.definition}; audit the release instead"
         )
     if not data:
         raise UsageError("a fit is audited on data; take worst_case_data, or give at least one pair")

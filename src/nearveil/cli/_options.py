@@ -16,7 +16,7 @@ from nearveil.errors import BadRowError, DataError, UsageError
 from nearveil.io.people import People, ReadOptions
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.privacy.ledger import Budget, Ledger
 from nearveil.region import Region, parse_region
 from nearveil.types import FloatArray
@@ -226,22 +226,21 @@ def budget_from_text(text: str) -> Budget:
 
     Examples
     --------
-    >>> print(budget_from_text("metric:0.02/30d").promise)
-    What is released under the metric notion of a person's places of any 30 days costs at most epsilon = 0.02 and \
-delta = 1e-09 per metre.
+    >>> print(budget_from_text("metric:0.02/30d"))
+    metric: epsilon 0.02 with delta 1e-09 per meter in any 30 days
     """
     match = _BUDGET.fullmatch(text.strip())
-    if match is None or match[1] not in list(Notion):
+    if match is None or match[1] not in list(PrivacyDefinition):
         raise UsageError(
-            f"--budget takes a notion ({', '.join(Notion)}), an epsilon and a time, such as metric:0.02/30d or "
-            "central:4,1e-5/365d"
+            f"--budget takes a privacy definition ({', '.join(PrivacyDefinition)}), an epsilon and a time, such as "
+            "metric:0.02/30d or central:4,1e-5/365d"
         )
     try:
         epsilon, delta = float(match[2]), float(match[3] or _LEAST_DELTA)
     except ValueError:
         raise UsageError("--budget needs numbers for epsilon and delta, as in metric:0.02/30d") from None
     window = int(match[4]) * _UNITS[match[5]]
-    return Budget(notion=Notion(match[1]), epsilon=epsilon, delta=delta, window=window)
+    return Budget(definition=PrivacyDefinition(match[1]), epsilon=epsilon, delta=delta, window=window)
 
 
 def open_ledger(path: Path | None, budgets: Sequence[str], read: ReadOptions, seed: int | None) -> Ledger | None:
@@ -258,6 +257,6 @@ def open_ledger(path: Path | None, budgets: Sequence[str], read: ReadOptions, se
         raise UsageError(
             "--ledger charges people: name the column of their ids with --person, and keep one row per person"
         )
-    if not budgets:
-        raise UsageError("--ledger needs at least one --budget, such as metric:0.02/30d")
+    if not budgets and not path.exists():
+        raise UsageError("a new --ledger needs at least one --budget, such as metric:0.02/30d")
     return Ledger(path, [budget_from_text(text) for text in budgets])

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nearveil.nearby.publishing.protection import Protection
-from nearveil.privacy.ledger.budget import duration_text
+from nearveil.privacy.ledger import duration_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -192,7 +192,7 @@ def _counts(table: pa.Table, column: str | None) -> FloatArray | None:
 
 
 def _spacing(values: FloatArray) -> float:
-    """Return the distance of neighbouring coordinates if these are evenly spaced, but for gaps, and repeat; else 0."""
+    """Return the distance of neighboring coordinates if these are evenly spaced, but for gaps, and repeat; else 0."""
     different = np.unique(values)
     steps = np.diff(different)
     if not 1 < len(different) < len(values) or not np.isfinite(steps).all():

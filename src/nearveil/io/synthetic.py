@@ -16,7 +16,7 @@ PEOPLE = 25_000
 SEED = 2026
 """How many people the city has that commands and the console show things on, and its seed."""
 
-_NEIGHBOURHOODS = 60
+_NEIGHBORHOODS = 60
 _SCATTERED_SHARE = 0.1
 # Of three people made up at random, at least one is on land in most cities by the sea.
 _SPARE = 3
@@ -30,7 +30,7 @@ def synthetic_city(
     *,
     land: Sequence[FloatArray] = (),
 ) -> FloatArray:
-    """Return made-up places: neighbourhoods of very different size, and some people scattered between them.
+    """Return made-up places: neighborhoods of very different size, and some people scattered between them.
 
     With outlines of the land, closed and in degrees, only places on land.
 
@@ -53,13 +53,13 @@ def synthetic_city(
         if len(found) >= people:
             return found[:people]
     half_extent = np.array(region.half_extent_m)
-    middles = generator.uniform(-0.75, 0.75, (_NEIGHBOURHOODS, 2)) * half_extent
-    spread_m = half_extent.min() * generator.uniform(0.02, 0.12, _NEIGHBOURHOODS)
-    # Few large neighbourhoods and many small ones, as in cities.
-    weights = 1.0 / np.arange(1, _NEIGHBOURHOODS + 1)
+    middles = generator.uniform(-0.75, 0.75, (_NEIGHBORHOODS, 2)) * half_extent
+    spread_m = half_extent.min() * generator.uniform(0.02, 0.12, _NEIGHBORHOODS)
+    # Few large neighborhoods and many small ones, as in cities.
+    weights = 1.0 / np.arange(1, _NEIGHBORHOODS + 1)
     found = np.empty((0, 2))
     while len(found) < people:
-        home = generator.choice(_NEIGHBOURHOODS, people, p=weights / weights.sum())
+        home = generator.choice(_NEIGHBORHOODS, people, p=weights / weights.sum())
         places = middles[home] + generator.normal(size=(people, 2)) * spread_m[home, None]
         scattered = generator.random(people) < _SCATTERED_SHARE
         places[scattered] = generator.uniform(-1, 1, (int(scattered.sum()), 2)) * half_extent

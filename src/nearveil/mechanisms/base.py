@@ -15,7 +15,7 @@ import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.geodesy import wrap_longitude
-from nearveil.privacy.guarantee import FURTHER_RELEASES, SEEDED_NOTE, Guarantee, Notion
+from nearveil.privacy.guarantee import FURTHER_RELEASES, SEEDED_NOTE, Guarantee, PrivacyDefinition
 from nearveil.randomness import NumberedRows, Randomness, RowKeystream, as_randomness, seeded_randomness, stream_key
 from nearveil.region import WHOLE_EARTH, Region, as_region
 from nearveil.sphere import great_circle_m
@@ -310,10 +310,10 @@ class Mechanism(ABC):
         """Return how far apart locations are in the unit of epsilon; 1 if it has none, inf if nothing is promised."""
         if (group := self.groups(first)) is not None:
             return np.where(group == self.groups(second), 1.0, np.inf)
-        notion = self.guarantee.notion
-        if notion is Notion.ELASTIC:
+        definition = self.guarantee.definition
+        if definition is PrivacyDefinition.ELASTIC:
             raise UsageError(f"{type(self).__name__} must define distance: how many steps apart locations are")
-        return great_circle_m(first, second) if notion is Notion.METRIC else np.ones(len(first))
+        return great_circle_m(first, second) if definition is PrivacyDefinition.METRIC else np.ones(len(first))
 
     def groups(self, points: FloatArray) -> IntArray | None:
         """Return the group of each location that publishing discloses, so that the guarantee is about one group."""
@@ -440,9 +440,9 @@ def local_guarantee(**stated: Any) -> Guarantee:
     """Return the guarantee of local differential privacy over the whole region, with this epsilon, basis and reason."""
     return Guarantee(
         title="Every published place",
-        notion=Notion.LOCAL,
-        unit="per person",
-        neighbours="any two places of the region that one published place may stand for, however far apart",
+        definition=PrivacyDefinition.LOCAL,
+        unit="per user",
+        neighbors="any two places of the region that one published place may stand for, however far apart",
         promise="any two places of the region look alike up to epsilon, near or far",
         not_covered=FURTHER_RELEASES,
         **stated,

@@ -73,7 +73,7 @@ class DPRS(Mechanism):
     >>> import numpy as np
     >>> users = np.random.default_rng(0).normal([37.7, -122.4], 0.05, (2000, 2)).clip([37.5, -122.6], [37.9, -122.2])
     >>> dprs = DPRS(noise_m=500, region="san-francisco", seed=1).fit(users)
-    >>> dprs.perturb(users).shape, dprs.guarantee.notion.value
+    >>> dprs.perturb(users).shape, dprs.guarantee.definition.value
     ((2000, 2), 'metric')
     """
 

@@ -316,7 +316,7 @@ def build_private_cells(
     Parameters
     ----------
     points : array-like or ExactAnswers
-        One row per person, all of them in the region: latitude, longitude. Or an object that answers for all of them.
+        One row per user, all of them in the region: latitude, longitude. Or an object that answers for all of them.
     region, epsilon, plan, rng
         The public region; what the cells cost each person, added or removed; how they are to be made; and a seed or
         generator in place of secure randomness.

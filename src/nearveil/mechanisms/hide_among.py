@@ -25,7 +25,7 @@ from nearveil.mechanisms.step_channel import (
     given_channel,
     rescaled_channel,
 )
-from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Guarantee, Notion, check_epsilon
+from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Guarantee, PrivacyDefinition, check_epsilon
 from nearveil.randomness import FIT_STREAM, Randomness, RowKeystream
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, Progress
@@ -230,11 +230,11 @@ class HideAmong(Mechanism):
         )
         release = Guarantee(
             title="Every published place",
-            notion=Notion.ELASTIC,
+            definition=PrivacyDefinition.ELASTIC,
             epsilon=epsilon,
-            unit=Notion.ELASTIC.unit,
+            unit=PrivacyDefinition.ELASTIC.unit,
             delta=0.0,
-            neighbours=(
+            neighbors=(
                 "any two places that one published place may stand for, at a loss of epsilon times the steps between "
                 "their cells; a step leads to a cell that touches"
             ),
@@ -249,7 +249,7 @@ class HideAmong(Mechanism):
             ),
             basis=Basis.CERTIFICATE,
             because=(
-                f"the largest loss per step over each of the {len(graph_of(cells).neighbours) // 2:,} pairs of cells "
+                f"the largest loss per step over each of the {len(graph_of(cells).neighbors) // 2:,} pairs of cells "
                 "that touch, computed from the whole numbers that are drawn from; it adds up along the shortest way"
             ),
             notes=(

@@ -11,7 +11,7 @@ import numpy as np
 
 from nearveil.errors import DataError, UsageError
 from nearveil.privacy.accounting import LaplaceAnswers, Noise, fit_epsilon, pure_fit_epsilon
-from nearveil.privacy.guarantee import SEEDED_INTERVALS_NOTE, Basis, Guarantee, Notion
+from nearveil.privacy.guarantee import SEEDED_INTERVALS_NOTE, Basis, Guarantee, PrivacyDefinition
 from nearveil.randomness import EXPONENTIAL_REACH
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -131,11 +131,11 @@ class Intervals:
             not_covered = "the discs show where people in general are; replacing the place of one row counts twice"
         found = Guarantee(
             title="The intervals",
-            notion=Notion.CENTRAL,
+            definition=PrivacyDefinition.CENTRAL,
             epsilon=epsilon,
-            unit="per person",
+            unit="per user",
             delta=delta,
-            neighbours="the data fitted on, with and without one row, both with enough people and not all at one place",
+            neighbors="the data fitted on, with and without one row, both with enough people and not all at one place",
             promise=promise,
             not_covered=not_covered,
             basis=Basis.THEOREM,
@@ -158,7 +158,7 @@ class Intervals:
             "region": asdict(self.region),
             "method": self.method,
             "budget": {
-                "neighbours": f"add or remove one {self.unit}",
+                "neighbors": f"add or remove one {self.unit}",
                 "unit": self.unit,
                 "epsilon": pure_fit_epsilon(self.answers),
                 "epsilon_at_delta_1e-5": self.fit_cost(1e-5)[0],

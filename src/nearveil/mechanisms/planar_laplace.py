@@ -15,7 +15,7 @@ from nearveil.privacy.guarantee import (
     Certificate,
     Guarantee,
     Method,
-    Notion,
+    PrivacyDefinition,
     check_positive,
 )
 from nearveil.randomness import EXPONENTIAL_REACH, Randomness, RowKeystream, exponential_from_uniforms
@@ -124,11 +124,11 @@ class PlanarLaplace(Mechanism):
         """Geo-indistinguishability between all locations."""
         return Guarantee(
             title="Every published place",
-            notion=Notion.METRIC,
+            definition=PrivacyDefinition.METRIC,
             epsilon=self.epsilon_per_m,
-            unit="per metre",
+            unit="per meter",
             delta=NUMERICAL_DELTA,
-            neighbours=(
+            neighbors=(
                 "any two places that one published place may stand for, at a loss of epsilon times their great-circle "
                 f"distance (delta is for places up to {10 * self.noise_m / 1000:,.3g} km apart)"
             ),
@@ -139,7 +139,7 @@ class PlanarLaplace(Mechanism):
             not_covered=NOT_COVERED_BY_METRIC,
             basis=Basis.THEOREM,
             because=(
-                "the log density falls by epsilon per metre of great-circle distance; clamping and rounding to a "
+                "the log density falls by epsilon per meter of great-circle distance; clamping and rounding to a "
                 "public grid cannot add to the loss; delta bounds what the finite precision of the noise adds"
             ),
             notes=(*self._notes(), _ELLIPSOID_NOTE),

@@ -518,7 +518,7 @@ def _yield_lock() -> None:
 
 
 def _rows_side_by_side(metres: FloatArray, half_extent_m: tuple[float, float]) -> IntArray:
-    """Rows in an order in which neighbours on the ground are mostly neighbours."""
+    """Rows in an order in which neighbors on the ground are mostly neighbors."""
     cells = 2**12
     shares = (metres / half_extent_m + 1.0) / 2
     column, row = np.clip(shares * cells, 0, cells - 1).astype(np.int64).T

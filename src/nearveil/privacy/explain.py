@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Callable
 
-from nearveil.privacy.guarantee import Certificate, Guarantee, Notion, round_up
+from nearveil.privacy.guarantee import Certificate, Guarantee, PrivacyDefinition, round_up
 
 _WIDTH = 96
 _DISTANCES_M = (10, 50, 100, 250, 500, 1000, 2000, 5000)
@@ -73,7 +73,7 @@ def _statement(guarantee: Guarantee) -> str:
     if not guarantee.holds:
         claim = f"A claim of epsilon = {round_up(guarantee.epsilon)} that is false: {guarantee.because}."
         return "\n".join([title, _wrapped(f"{claim} Do not rely on it.")])
-    lines = [_wrapped(f"Two worlds are compared: {guarantee.neighbours}."), *_MEANINGS[guarantee.notion](guarantee)]
+    lines = [_wrapped(f"Two worlds are compared: {guarantee.neighbors}."), *_MEANINGS[guarantee.definition](guarantee)]
     lines.append(_wrapped(f"In short: {guarantee.promise}."))
     if guarantee.not_covered:
         lines.append(_wrapped(f"Not covered: {guarantee.not_covered}."))
@@ -88,7 +88,11 @@ def _statement(guarantee: Guarantee) -> str:
 def _one_number(guarantee: Guarantee) -> list[str]:
     loss = guarantee.epsilon
     ratio = f"Whatever is published, it is {_times(loss)} likelier in the one than in the other{_but_for(guarantee)}."
-    hardly_any = f" {_HARDLY_ANY}" if loss >= HARDLY_ANY_PROTECTION and guarantee.notion is not Notion.CENTRAL else ""
+    hardly_any = (
+        f" {_HARDLY_ANY}"
+        if loss >= HARDLY_ANY_PROTECTION and guarantee.definition is not PrivacyDefinition.CENTRAL
+        else ""
+    )
     return [_wrapped(f"{ratio} {_belief(loss)}{hardly_any}")]
 
 
@@ -130,12 +134,12 @@ def _shared(guarantee: Guarantee) -> list[str]:
     return _one_number(guarantee)
 
 
-_MEANINGS: dict[Notion, Callable[[Guarantee], list[str]]] = {
-    Notion.LOCAL: _one_number,
-    Notion.INTERVAL: _one_number,
-    Notion.METRIC: _by_metres,
-    Notion.ELASTIC: _by_steps,
-    Notion.CENTRAL: _shared,
+_MEANINGS: dict[PrivacyDefinition, Callable[[Guarantee], list[str]]] = {
+    PrivacyDefinition.LOCAL: _one_number,
+    PrivacyDefinition.INTERVAL: _one_number,
+    PrivacyDefinition.METRIC: _by_metres,
+    PrivacyDefinition.ELASTIC: _by_steps,
+    PrivacyDefinition.CENTRAL: _shared,
 }
 
 
@@ -164,7 +168,7 @@ def _certificate(certificate: Certificate, unit: str) -> str:
 
 
 def _unit(guarantee: Guarantee) -> str:
-    return f" {guarantee.unit}" if guarantee.notion.is_by_distance else ""
+    return f" {guarantee.unit}" if guarantee.definition.is_by_distance else ""
 
 
 def _wrapped(text: str, bullet: str = "") -> str:

@@ -31,8 +31,8 @@ LEFT_OUT = (
 )
 KEPT_ORDER = (
     "The order of the rows is kept and not covered. Where it follows places or times, a person's "
-    "neighbours in the file tell where the person is, however large the noise: somebody who knows the places of those "
-    "neighbours knows it within metres. By default rows are in a secret random order."
+    "neighbors in the file tell where the person is, however large the noise: somebody who knows the places of those "
+    "neighbors knows it within metres. By default rows are in a secret random order."
 )
 
 

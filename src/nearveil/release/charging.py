@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
-import unicodedata
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from typing import TypeVar
 
 import pyarrow as pa
@@ -14,8 +11,7 @@ from nearveil.errors import DataError, NearveilError, UsageError
 from nearveil.io.people import People, ReadOptions
 from nearveil.mechanisms.base import FitRefusedError, Mechanism
 from nearveil.privacy.guarantee import Guarantee
-from nearveil.privacy.ledger import Fit, Ledger, Release
-from nearveil.privacy.ledger.events import Event
+from nearveil.privacy.ledger import Ledger
 
 Result = TypeVar("Result")
 
@@ -34,27 +30,25 @@ def charge_release(ledger: Ledger, mechanism: Mechanism, ids: Iterable[object], 
     Where the cost of the release follows from what was learned, its refusal tells something of that, and the fit is on
     record first.
     """
-    if not mechanism.guarantee.is_promised:
-        raise UsageError("this mechanism promises nothing, so that there is no loss to charge; leave the ledger out")
-    who, when, draw_id = account_names(ids), datetime.now(UTC), secrets.token_hex(16)
-    events: list[Event] = [Release.under(mechanism.guarantee, who=who, when=when, draw_id=f"release/{draw_id}")]
-    learned = mechanism.learned
+    users, learned, guarantees = [str(user) for user in ids], mechanism.learned, [mechanism.guarantee]
     if fitted_here and learned is not None:
-        fitted = learned.guarantee(_delta(mechanism))
-        events.insert(0, Fit.under(fitted, who=who, when=when, draw_id=f"fit/{draw_id}"))
+        guarantees.insert(0, learned.guarantee(_delta(mechanism)))
     if not mechanism.cost_follows_fit:
-        ledger.record_all(events)
+        ledger.charge(guarantees, users)
         return
-    for event in events:
-        ledger.budget(event.notion)
-    for event in events:
-        ledger.record(event)
+    budgets = ledger.budgets
+    for guarantee in guarantees:
+        if guarantee.definition not in budgets:
+            raise UsageError(
+                f"the ledger has no budget for the {guarantee.definition} privacy definition; add one first"
+            )
+    for guarantee in guarantees:
+        ledger.charge([guarantee], users)
 
 
 def charge_fit(ledger: Ledger, cost: Guarantee, ids: Iterable[object]) -> None:
     """Put a fit at this cost on record, or refuse it."""
-    draw_id = f"fit/{secrets.token_hex(16)}"
-    ledger.record(Fit.under(cost, who=account_names(ids), when=datetime.now(UTC), draw_id=draw_id))
+    ledger.charge([cost], [str(user) for user in ids])
 
 
 def with_refusals_charged(
@@ -92,15 +86,3 @@ def checked_ids(people: People, person: str) -> list[object]:
             "them as either"
         )
     return list(ids.to_pylist())
-
-
-def account_names(ids: Iterable[object]) -> tuple[str, ...]:
-    """Return the names of people's accounts: the same person has the same whatever the file's format and the engine."""
-    given = list(ids)
-    names = tuple(unicodedata.normalize("NFC", str(person)).strip() for person in given)
-    if len(set(names)) < len(set(given)):
-        raise DataError(
-            "some ids differ only in blanks around them or in how accents are written, and would share an account; "
-            "write each person's id in one way"
-        )
-    return names

@@ -57,7 +57,7 @@ class RowRelease:
 # Which carried columns tell where people are: ids given out street by street, timestamps along a route, districts.
 #
 # Published rows are in random order, but anyone who sorts them by such a column has the old order again. The test: sort
-# the rows by the column and look at how much the true places of neighbours in that order differ, against how much any
+# the rows by the column and look at how much the true places of neighbors in that order differ, against how much any
 # two places differ. The ratio is 1 for a column that says nothing (von Neumann's ratio, of ranks: Bartels 1982). It
 # is low where values rise or fall with places, run along a curve through them, or name groups that live together.
 
@@ -171,7 +171,7 @@ def _every(sample: _Sample, stride: int) -> _Sample:
 
 
 def _is_telling(ranks: FloatArray) -> bool:
-    """Whether neighbours in this order are nearer to each other than by chance."""
+    """Whether neighbors in this order are nearer to each other than by chance."""
     spread = float(((ranks - ranks.mean()) ** 2).sum())
     if spread == 0.0:
         return False

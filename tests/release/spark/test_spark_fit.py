@@ -12,7 +12,7 @@ from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.fit_pic import PlacesInMemory, centres_in_region
 from nearveil.mechanisms.fitting import FitMethod
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.privacy.ledger import Budget, Ledger, OverspentError
 from nearveil.region import Region
 from nearveil.release.spark import protect
@@ -92,13 +92,13 @@ def test_too_few_people_and_one_place_are_refused(people: DataFrame) -> None:
 
 def test_what_is_refused_after_a_fit_is_paid_for_first(people: DataFrame, tmp_path: Path) -> None:
     """As on one machine: the refusal tells something of the people, and is not told where that cannot be afforded."""
-    central = Budget(notion=Notion.CENTRAL, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
+    central = Budget(definition=PrivacyDefinition.CENTRAL, epsilon=1.5, delta=1e-6, window=timedelta(days=1))
     ledger = Ledger(tmp_path / "ledger", [central])
     for refusal in (UsageError, OverspentError):
         with pytest.raises(refusal):
             protect(people, mechanism=HideAmong(100_000, region="san-francisco"), key="id", ledger=ledger)
-    assert [event.epsilon for event in ledger.history("17")] == [1.0]
+    assert ledger.spent("17", PrivacyDefinition.CENTRAL).epsilon == 1.0
     together = people.selectExpr("id + 10000 as id", "37.7d as latitude", "-122.4d as longitude")
     with pytest.raises(DataError, match="all rows hold the same location"):
         protect(together, mechanism=HideAmong(region="san-francisco"), key="id", ledger=ledger)
-    assert ledger.history("10017") == ()
+    assert ledger.spent("10017", PrivacyDefinition.CENTRAL).epsilon == 0

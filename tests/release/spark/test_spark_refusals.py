@@ -9,6 +9,7 @@ from nearveil.errors import DataError, UsageError
 from nearveil.io.people import ReadOptions
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.privacy.guarantee import Counted
 from nearveil.release import spark_tasks
 from nearveil.release.spark import _check_session, protect
 
@@ -96,7 +97,7 @@ def test_a_person_with_several_rows_is_refused_or_counted_by_rows(people: DataFr
     assert refusal(visits, person="visitor").startswith("25 rows have the same 'visitor' as another")
     done = protect(visits, mechanism=MECHANISM, key="id", read=ReadOptions(person="visitor", per_row=True))
     assert done.several_rows
-    assert done.guarantee.per_row
+    assert done.guarantee.counted is Counted.ROWS
     gaps = visits.selectExpr("id", "nullif(visitor, 3) as visitor", "latitude", "longitude")
     assert refusal(gaps, person="visitor").startswith("2 rows have no 'visitor'")
 
@@ -104,12 +105,15 @@ def test_a_person_with_several_rows_is_refused_or_counted_by_rows(people: DataFr
 def test_a_column_that_looks_like_a_person_and_repeats_is_counted_by_rows(people: DataFrame) -> None:
     visits = people.where("id < 50").selectExpr("id", "id div 2 as user_id", "latitude", "longitude")
     done = protect(visits, mechanism=MECHANISM, key="id")
-    assert done.guarantee.per_row
+    assert done.guarantee.counted is Counted.ROWS
     assert any("looks like a person's id and repeats" in warning for warning in done.warnings)
     # Whether the column is published or not.
-    assert protect(visits, mechanism=MECHANISM, key="id", read=ReadOptions(drop=("user_id",))).guarantee.per_row
+    assert (
+        protect(visits, mechanism=MECHANISM, key="id", read=ReadOptions(drop=("user_id",))).guarantee.counted
+        is Counted.ROWS
+    )
     alone = protect(visits.withColumn("user_id", visits.id), mechanism=MECHANISM, key="id")
-    assert not alone.guarantee.per_row
+    assert alone.guarantee.counted is Counted.USERS
 
 
 def test_revealing_columns_are_warned_of(people: DataFrame) -> None:

@@ -129,7 +129,7 @@ def hidden_among(hide_among: int, region: Region) -> HideAmong:
 
 
 def cells_of_city(hide_among: int, region: Region) -> Cells:
-    """Return cells of the made-up city, from other people of the same neighbourhoods, as from a census."""
+    """Return cells of the made-up city, from other people of the same neighborhoods, as from a census."""
     others = synthetic_city(2 * PEOPLE, region, rng=SEED, land=land_in(region))[PEOPLE:]
     return cells_from_points(others, region, CellPlan(hide_among=hide_among))
 
