@@ -13,7 +13,8 @@ import click
 
 from nearveil.cli._command import Function, option
 from nearveil.errors import BadRowError, DataError, UsageError
-from nearveil.io.people import People, ReadOptions
+from nearveil.io import people
+from nearveil.io.location import ReadOptions
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.guarantee import PrivacyDefinition
@@ -97,7 +98,7 @@ def is_same_file(path: str | Path, other: str | Path | None) -> bool:
     return first.resolve() == second.resolve() or (first.exists() and second.exists() and first.samefile(second))
 
 
-def locations_in_region(people: People, region: Region, *, clip: bool) -> FloatArray:
+def locations_in_region(people: people.People, region: Region, *, clip: bool) -> FloatArray:
     """Return people's locations, checked against the region or clipped to it."""
     return region.clip(people.points) if clip else region.check(people.points)
 
@@ -159,6 +160,9 @@ _READING_OPTIONS = (
         show_default="utf-8",
         heading=_READING,
     ),
+)
+_RELEASE_OPTIONS = (
+    *_READING_OPTIONS,
     option(
         "--skip-bad",
         type=FILE,
@@ -171,17 +175,30 @@ _READING_OPTIONS = (
 
 
 def _read_options(*, columns: str | None, **given: Any) -> ReadOptions:
+    return ReadOptions(columns=_names(columns), **given)
+
+
+def _names(columns: str | None) -> tuple[str, ...]:
     names = () if columns is None else tuple(name.strip() for name in columns.split(","))
     if "" in names or len(set(names)) < len(names):
         raise UsageError("--columns takes a different name for each column, such as id,latitude,longitude")
-    return ReadOptions(columns=names, **given)
+    return names
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for reading people; the command gets a `ReadOptions` as ``reading``."""
+    """Add the options for reading a file; the command gets a `ReadOptions` as ``reading``."""
+    return options_as("reading", _READING_OPTIONS, _read_options)(command)
+
+
+def _release_read_options(*, columns: str | None, **given: Any) -> people.ReadOptions:
+    return people.ReadOptions(columns=_names(columns), **given)
+
+
+def release_reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for reading people to publish; the command gets a `ReadOptions` as ``reading``."""
 
     @wraps(command)
-    def naming_the_way_out(*, reading: ReadOptions, **given: Any) -> Any:
+    def naming_the_way_out(*, reading: people.ReadOptions, **given: Any) -> Any:
         try:
             return command(reading=reading, **given)
         except BadRowError as error:
@@ -189,7 +206,7 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 raise
             raise DataError(f"{error}, or leave such rows out with --skip-bad FILE") from None
 
-    return options_as("reading", _READING_OPTIONS, _read_options)(naming_the_way_out)
+    return options_as("reading", _RELEASE_OPTIONS, _release_read_options)(naming_the_way_out)
 
 
 person_option = option(
@@ -243,7 +260,7 @@ def budget_from_text(text: str) -> Budget:
     return Budget(definition=PrivacyDefinition(match[1]), epsilon=epsilon, delta=delta, window=window)
 
 
-def open_ledger(path: Path | None, budgets: Sequence[str], read: ReadOptions, seed: int | None) -> Ledger | None:
+def open_ledger(path: Path | None, budgets: Sequence[str], read: people.ReadOptions, seed: int | None) -> Ledger | None:
     """Open the ledger that a release or a fit is charged to, if one is named."""
     if path is None:
         if budgets:

@@ -23,7 +23,7 @@ from nearveil.cli._options import (
     own_region_option,
     per_row_option,
     person_option,
-    reading_options,
+    release_reading_options,
     seed_option,
 )
 from nearveil.cli._output import FULL_CARD, note, progress_bar, say, say_json, waiting, warn
@@ -77,7 +77,7 @@ _OF_PIC = ("rounds", "delta")
     "--density",
     type=FILE,
     metavar="FILE",
-    help="Make the cells from public data at no cost: points, or a grid or polygons with counts.",
+    help="Make the cells from public data at no cost: points, or a grid with counts.",
     heading=_CELLS,
 )
 @option(
@@ -121,7 +121,7 @@ _OF_PIC = ("rounds", "delta")
     help="PNG picture of the cells, and of where two people may be published.",
     heading=_CELLS,
 )
-@reading_options
+@release_reading_options
 @person_option
 @per_row_option
 @ledger_option

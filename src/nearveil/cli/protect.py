@@ -21,8 +21,8 @@ from nearveil.cli._options import (
     optional_region,
     per_row_option,
     person_option,
-    reading_options,
     region_option,
+    release_reading_options,
     seed_option,
 )
 from nearveil.cli._output import FULL_CARD, note, progress_bar, say, say_json, warn
@@ -39,7 +39,7 @@ from nearveil.release.protect import ProtectResult, protect_file
 )
 @region_option
 @mechanism_options
-@reading_options
+@release_reading_options
 @person_option
 @per_row_option
 @option("--drop", multiple=True, metavar="COLUMN", help="Leave out this column; may be repeated.")

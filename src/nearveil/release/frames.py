@@ -15,7 +15,6 @@ import pyarrow as pa
 from nearveil.errors import DataError, UsageError
 from nearveil.io.carried import check_carried
 from nearveil.io.columns import kept_columns, plain_field, refuse_repeated
-from nearveil.io.frames import geometry_at, is_geo_frame, pandas_column, points_in_geometry, shared_frame
 from nearveil.io.people import (
     Layout,
     LocationColumn,
@@ -27,6 +26,7 @@ from nearveil.io.people import (
     joined_people,
     table_with_coordinates,
 )
+from nearveil.io.release_frames import geometry_at, is_geo_frame, pandas_column, points_in_geometry, shared_frame
 from nearveil.io.table_file import Columns, PeopleInTable, TableSource, split_at_coordinates
 from nearveil.release.publishing import predicting_columns, telling_column
 

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
-
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.registry import check_instance, has_own_fit, is_own
-from nearveil.privacy.guarantee import SEEDED_NOTE, Guarantee
-
-Counted = Literal["users", "places", "rows"]
-"""What a guarantee is about: a user with one row, a user's places, or single rows."""
+from nearveil.privacy.guarantee import SEEDED_NOTE, Counted, Guarantee
 
 ROWS_ADD_UP = (
     "Counted per row: the losses of a user's rows add up, and rows at one location average out. If a user may have "
@@ -66,8 +61,8 @@ def release_guarantee(
     ----------
     mechanism : Mechanism
         With its intervals or cells, if it has any.
-    counted : {"users", "places", "rows"}
-        What the guarantee counts.
+    counted : Counted
+        What the guarantee counts: users with one row each, places of users, or rows.
     most_places : int
         How many places the user with the most has; what is published shows it.
     fitted_here : bool
@@ -76,15 +71,15 @@ def release_guarantee(
         Whether rows that cannot be used are left out, and whether rows are in the order of the input.
     """
     guarantee = mechanism.guarantee
-    if counted == "rows":
+    if counted is Counted.ROWS:
         guarantee = guarantee.counted_per_row()
-    elif counted == "places":
+    elif counted is Counted.PLACES:
         guarantee = guarantee.counted_per_place(most_places)
     conditions = {
         # The guarantee of somebody else's class may not mention seeds.
         SEEDED_NOTE: mechanism.seed is not None and SEEDED_NOTE not in guarantee.notes,
         KEPT_ORDER: keeps_order,
-        ROWS_ADD_UP: counted == "rows",
+        ROWS_ADD_UP: counted is Counted.ROWS,
         FITTED_HERE.format(mechanism.learns): fitted_here,
         LEFT_OUT: skips_rows,
         AS_STATED.format(mechanism.learns): mechanism.learned is not None and not fitted_here,

@@ -21,11 +21,11 @@ from nearveil.io.frames import columns_of_frame, is_frame, published_frame
 from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.registry import mechanism_name
-from nearveil.privacy.guarantee import Guarantee
+from nearveil.privacy.guarantee import Counted, Guarantee
 from nearveil.randomness import ORDER_STREAM, secure_generator, seeded_randomness
 from nearveil.region import Region, as_region
 from nearveil.release.fit import check_charged, fit_on
-from nearveil.release.guarantee import Counted, check_mechanism, release_guarantee
+from nearveil.release.guarantee import check_mechanism, release_guarantee
 from nearveil.release.rows import InputRows, RowCheck, columns_to_publish, rows_of_frame, rows_of_source
 from nearveil.types import BoolArray, FloatArray, IntArray, ProgressBar, no_bar
 
@@ -50,7 +50,7 @@ class Protected:
         Of this very release.
     mechanism : Mechanism
         As it was used, with its intervals or cells.
-    counted : {"users", "places", "rows"}
+    counted : Counted
         What the guarantee counts.
     places, most_places : int
         How many places were published, in all and of the user with the most; the output shows both.
@@ -86,7 +86,7 @@ class Protected:
         # The mean of the noise, not of these locations: nothing here is computed from them.
         noise_m = self.mechanism.mean_noise_m
         moved = "" if noise_m is None else f", moved {noise_m:,.6g} m on average"
-        of_places = f", one for each of {self.places:,} places of users" if self.counted == "places" else ""
+        of_places = f", one for each of {self.places:,} places of users" if self.counted is Counted.PLACES else ""
         return f"{rows} published{where}{moved}{of_places}"
 
     @property
@@ -108,7 +108,7 @@ class Protected:
         return {
             "summary": self.summary,
             "rows": self.rows,
-            "counted": self.counted,
+            "counted": str(self.counted),
             "places": self.places,
             "most_places": self.most_places,
             **_description(self.mechanism),
@@ -222,7 +222,7 @@ class _Release:
     check: RowCheck
     bar: ProgressBar
     fitted_here: bool = False
-    counted: Counted = "rows"
+    counted: Counted = Counted.ROWS
     places: int = 0
     most_places: int = 1
     names: Sequence[str] = field(default=(), repr=False)
@@ -283,13 +283,18 @@ class _Release:
         _, first = np.unique(place, return_index=True)
         of_user = np.bincount(users[first], minlength=len(names))
         self.places, self.most_places = len(first), int(of_user.max())
-        self.counted = "places" if self.mechanism.counts_places else "users"
+        self.counted = Counted.PLACES if self.mechanism.counts_places else Counted.USERS
         charged = np.flatnonzero(of_user)
         self.names, self.charges = [names[user] for user in charged.tolist()], of_user[charged].tolist()
 
     def _charge(self) -> None:
-        if self.ledger is not None:
-            self.ledger.charge([self.mechanism.guarantee], self.names, self.charges)
+        if self.ledger is None:
+            return
+        if self.counted is Counted.PLACES:
+            guarantee = self.mechanism.guarantee.counted_per_place(self.most_places)
+            self.ledger.charge([guarantee], self.names, self.charges)
+        else:
+            self.ledger.charge([self.mechanism.guarantee], self.names)
 
     def _order_generator(self) -> np.random.Generator:
         seed = self.mechanism.seed
