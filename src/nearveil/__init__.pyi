@@ -29,7 +29,7 @@ from .evaluation.attack_experiment import AttackProtocol as AttackProtocol
 from .evaluation.campaign import CampaignOutcome as CampaignOutcome, attack_campaign as attack_campaign
 from .evaluation.plan import Goal as Goal, Plan as Plan, plan as plan
 from .io.density import Density as Density, read_density as read_density
-from .io.people import ReadOptions as ReadOptions
+from .io.location import ReadOptions as ReadOptions
 from .mechanisms.axis_laplace import AxisLaplace as AxisLaplace
 from .mechanisms.base import Mechanism as Mechanism
 from .mechanisms.cells import Cells as Cells, cells_from_json as cells_from_json, load_cells as load_cells
@@ -60,17 +60,8 @@ from .randomness import (
     seeded_randomness as seeded_randomness,
 )
 from .region import Region as Region, named_region as named_region, parse_region as parse_region
-from .release.fitting import (
-    FittedCells as FittedCells,
-    FittedIntervals as FittedIntervals,
-    fit_cells as fit_cells,
-    fit_intervals as fit_intervals,
-)
-from .release.protect import (
-    ProtectResult as ProtectResult,
-    protect_file as protect_file,
-    protect_frame as protect_frame,
-)
+from .release.fit import Fitted as Fitted, fit as fit
+from .release.protect import Protected as Protected, protect as protect
 from .report.interactive_map import attack_map as attack_map, protection_map as protection_map
 from .report.reproduce import Reproduction as Reproduction, reproduce as reproduce
 from .veil import Veil as Veil

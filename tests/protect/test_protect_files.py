@@ -136,4 +136,4 @@ def test_results_say_what_happened(tmp_path: Path) -> None:
     assert "0.004 per" in repr(result)
     document = result.to_dict()
     assert (document["rows"], document["counted"], document["columns"]) == (10, "rows", [])
-    assert document["guarantee"]["per_row"] is True
+    assert document["guarantee"]["counted"] == "rows"

@@ -16,7 +16,7 @@ POINTS = np.array([(52.52, 13.40), (52.50, 13.50), (52.52, 13.40)])
 
 
 def ledger_with(folder: Path, epsilon: float) -> Ledger:
-    return Ledger(folder / "ledger.db", [Budget(PrivacyDefinition.METRIC, epsilon, delta=1e-6)])
+    return Ledger(folder / "ledger.db", [Budget(definition=PrivacyDefinition.METRIC, epsilon=epsilon, delta=1e-6)])
 
 
 def test_places_are_charged_and_a_budget_ends_releases(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_ledger_needs_users_and_no_seed(tmp_path: Path) -> None:
 def test_a_fit_is_charged_and_its_refusal_too(tmp_path: Path) -> None:
     rng, central = np.random.default_rng(1), PrivacyDefinition.CENTRAL
     source = write_csv(tmp_path / "in.csv", rng.uniform([52.4, 13.2], [52.6, 13.6], (1500, 2)), user=range(1500))
-    ledger = Ledger(tmp_path / "ledger.db", [Budget(central, 1.5, delta=1e-6)])
+    ledger = Ledger(tmp_path / "ledger.db", [Budget(definition=central, epsilon=1.5, delta=1e-6)])
     fitted = fit(source, nv.HideAmong(20, region="berlin"), user="user", ledger=ledger)
     fitted.save(tmp_path / "cells.json")
     assert len(nv.load_cells(tmp_path / "cells.json")) > 1

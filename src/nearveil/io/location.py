@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nearveil.errors import BadRowError, DataError, UsageError
+from nearveil.points import check_points
+from nearveil.region import Region
 from nearveil.types import FloatArray
 
 Values = npt.NDArray[Any]
@@ -178,28 +180,12 @@ class Location:
             f"{wanted}"
         )
 
-    def check(self, points: FloatArray, rows_before: int = 0) -> None:
-        """Raise for the first row that has no location on Earth, with its number."""
-        bad = ~(np.abs(points) <= (90.0, 180.0)).all(axis=1)
-        if not bad.any():
-            return
-        row = rows_before + int(np.argmax(bad)) + 1
-        off = points[bad]
-        if np.isnan(off[0]).any():
-            raise self.bad_row(row)
-        if (np.abs(off) > 1000).any(axis=1).all():
-            raise DataError(
-                f"row {row} has coordinates that look like meters; say in which reference system with crs=, such as "
-                "EPSG:32633 (UTM) or EPSG:3857 (web maps)"
-            )
-        if (np.abs(off[:, ::-1]) <= (90.0, 180.0)).all():
-            raise DataError(
-                f"row {row} has latitude and longitude exchanged; name the right columns with latitude= and "
-                "longitude=, and in one column write POINT (longitude latitude)"
-            )
-        raise BadRowError(
-            f"row {row}: the latitude is not between -90 and 90 degrees, or the longitude not between -180 and 180"
-        )
+    def check(self, points: FloatArray, region: Region | None = None, *, rows_before: int = 0) -> None:
+        """Raise for the first row that has no location on Earth, or none in the region, with its number."""
+        unread = np.isnan(points).any(axis=1)
+        if unread.any():
+            raise self.bad_row(rows_before + int(np.argmax(unread)) + 1)
+        check_points(points, region, rows_before=rows_before)
 
 
 def find_location(

@@ -132,7 +132,7 @@ def read_points(source: str | Path | Source, read: ReadOptions | None = None) ->
         for batch in source.batches():
             if len(bad := np.flatnonzero(np.isnan(batch.points[:, 0]))):
                 raise source.bad_row(rows + int(bad[0]) + 1)
-            source.location.check(batch.points, rows)
+            source.location.check(batch.points, rows_before=rows)
             parts.append(batch.points)
             rows += len(batch.points)
     return np.concatenate(parts)

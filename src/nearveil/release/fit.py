@@ -11,10 +11,10 @@ import numpy as np
 
 from nearveil.errors import DataError, UsageError, without_context
 from nearveil.io.atomic import replacing
+from nearveil.io.location import ReadOptions
 from nearveil.mechanisms.base import FitRefusedError, Learned, Mechanism
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.privacy.ledger import Ledger
-from nearveil.io.location import ReadOptions
 from nearveil.release.rows import InputRows, RowCheck, read_rows
 from nearveil.types import IntArray, ProgressBar, no_bar
 
@@ -93,7 +93,8 @@ def fit(
     check_charged(ledger, user, mechanism.seed)
     if not mechanism.is_to_be_fitted:
         raise UsageError(f"{type(mechanism).__name__} has nothing to learn; give an unfitted DPRS or HideAmong")
-    rows, check = read_rows(source, user, read, bar), RowCheck(mechanism.area, skip_bad=skip_bad)
+    rows, location = read_rows(source, user, read, bar)
+    check = RowCheck(mechanism.area, location, skip_bad=skip_bad)
     fitted, cost = fit_on(mechanism, rows.only(check(rows.points)), ledger, bar)
     assert fitted.learned is not None  # noqa: S101 - it was fitted
     return Fitted(mechanism=fitted, learned=fitted.learned, guarantee=cost, skipped=check.skipped)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.registry import check_instance, has_own_fit, is_own

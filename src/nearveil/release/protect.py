@@ -17,7 +17,13 @@ import numpy as np
 
 from nearveil.errors import DataError, UsageError, without_context
 from nearveil.html_card import html_card
-from nearveil.io.frames import columns_of_frame, is_frame, published_frame
+from nearveil.io.frames import (
+    columns_of_frame,
+    is_frame,
+    location_in_frame,
+    published_frame,
+    refuse_second_locations,
+)
 from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.registry import mechanism_name
@@ -195,7 +201,7 @@ def protect(
     check_charged(ledger, user, chosen.seed)
     release = _Release(
         mechanism=chosen, user=user, keep=keep, keep_all=keep_all, read=read, keep_order=keep_order, ledger=ledger,
-        check=RowCheck(chosen.area, skip_bad=skip_bad), bar=progress or no_bar,
+        skip_bad=skip_bad, bar=progress or no_bar,
     )  # fmt: skip
     if is_frame(source):
         if output is not None:
@@ -219,8 +225,9 @@ class _Release:
     read: ReadOptions | None
     keep_order: bool
     ledger: Ledger | None
-    check: RowCheck
+    skip_bad: bool
     bar: ProgressBar
+    check: RowCheck = field(init=False)
     fitted_here: bool = False
     counted: Counted = Counted.ROWS
     places: int = 0
@@ -231,8 +238,10 @@ class _Release:
     def of_frame(self, frame: Any) -> Protected:
         """Publish a frame."""
         columns = columns_to_publish(columns_of_frame(frame, self.read), self.user, self.keep, keep_all=self.keep_all)
+        self.check = RowCheck(self.mechanism.area, location_in_frame(frame, self.read), skip_bad=self.skip_bad)
         rows = rows_of_frame(frame, self.user, self.read)
         is_usable = self.check(rows.points)
+        refuse_second_locations(frame, columns[0], self.read)
         published = self._publish_in_memory(rows, is_usable)
         order = np.flatnonzero(is_usable)
         if not self.keep_order:
@@ -250,6 +259,7 @@ class _Release:
         if path.exists() and output.exists() and output.samefile(path):
             raise UsageError("the output is the input, whose locations would be lost; write to another file")
         source = open_source(path, self.read)
+        self.check = RowCheck(self.mechanism.area, source.location, skip_bad=self.skip_bad)
         columns = columns_to_publish(source.columns, self.user, self.keep, keep_all=self.keep_all)
         metadata = _description(self.mechanism)
         with open_writer(output, source, columns[0], force=force, metadata=metadata) as writer:
@@ -307,7 +317,7 @@ class _Release:
         with self.bar("computing the guarantee", None):
             guarantee = release_guarantee(
                 self.mechanism, self.counted, most_places=self.most_places, fitted_here=self.fitted_here,
-                skips_rows=self.check.skip_bad, keeps_order=self.keep_order,
+                skips_rows=self.skip_bad, keeps_order=self.keep_order,
             )  # fmt: skip
         return Protected(
             frame=frame, output=output, rows=rows, guarantee=guarantee, mechanism=self.mechanism, counted=self.counted,

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.io.frames import columns_of_frame, is_frame, points_in_frame, users_in_frame
+from nearveil.io.frames import columns_of_frame, is_frame, location_in_frame, true_points, users_in_frame
+from nearveil.points import unusable
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray, IntArray, ProgressBar
-from nearveil.points import check_points, unusable
 
 if TYPE_CHECKING:
-    from nearveil.io.location import ReadOptions
+    from nearveil.io.location import Location, ReadOptions
     from nearveil.io.readers import Source
 
 
@@ -53,14 +53,14 @@ class RowCheck:
         Whether they are left out.
     """
 
-    def __init__(self, area: Region, *, skip_bad: bool) -> None:
-        self.skip_bad, self._area = skip_bad, area
+    def __init__(self, area: Region, location: Location, *, skip_bad: bool) -> None:
+        self.skip_bad, self._area, self._location = skip_bad, area, location
         self._found: dict[str, list[IntArray]] = {}
 
     def __call__(self, points: FloatArray, first_row: int = 0) -> BoolArray:
         """Return which rows can be used."""
         if not self.skip_bad:
-            check_points(points, self._area, rows_before=first_row)
+            self._location.check(points, self._area, rows_before=first_row)
         is_usable = np.ones(len(points), dtype=np.bool_)
         for reason, rows in unusable(points, self._area).items():
             is_usable[rows] = False
@@ -90,7 +90,7 @@ def columns_to_publish(
 
 def rows_of_frame(frame: Any, user: str | None, read: ReadOptions | None) -> InputRows:
     """Return the rows of a frame."""
-    points = points_in_frame(frame, read)
+    points = true_points(frame, read)
     return InputRows(points) if user is None else with_users(points, users_in_frame(frame, user))
 
 
@@ -109,18 +109,18 @@ def rows_of_source(source: Source, user: str | None, bar: ProgressBar) -> InputR
     return InputRows(where) if user is None else _with_arrow_users(where, ids, user)
 
 
-def read_rows(source: Any, user: str | None, read: ReadOptions | None, bar: ProgressBar) -> InputRows:
-    """Return the rows of a file or a frame."""
+def read_rows(source: Any, user: str | None, read: ReadOptions | None, bar: ProgressBar) -> tuple[InputRows, Location]:
+    """Return the rows of a file or a frame, and how it writes locations down."""
     if is_frame(source):
         columns_to_publish(columns_of_frame(source, read), user, (), keep_all=False)
-        return rows_of_frame(source, user, read)
+        return rows_of_frame(source, user, read), location_in_frame(source, read)
     if not isinstance(source, str | Path):
         raise UsageError("the users must be the path of a file, or a frame of pandas, Polars, GeoPandas or Arrow")
     from nearveil.io.readers import open_source  # noqa: PLC0415 - needs an extra
 
     opened = open_source(source, read)
     columns_to_publish(opened.columns, user, (), keep_all=False)
-    return rows_of_source(opened, user, bar)
+    return rows_of_source(opened, user, bar), opened.location
 
 
 def with_users(points: FloatArray, ids: Sequence[str]) -> InputRows:
@@ -141,11 +141,10 @@ def _with_arrow_users(points: FloatArray, ids: list[Any], user: str) -> InputRow
         pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
     ):
         raise DataError(f"column {user!r} must hold text or whole numbers to tell users apart; convert it")
-    if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy())[0]) + 1
-        raise DataError(f"row {row} has no {user!r}; complete or remove such rows")
     coded = column.dictionary_encode().combine_chunks()
-    if isinstance(coded, pa.ChunkedArray):
-        coded = coded.unify_dictionaries().chunk(0)
-    users = coded.indices.to_numpy().astype(np.int64)
-    return InputRows(points, users, coded.dictionary.cast(pa.large_string()).to_pylist())
+    names = coded.dictionary.cast(pa.large_string()).to_pylist()
+    users = coded.indices.fill_null(len(names)).to_numpy().astype(np.int64)
+    nobody = np.array([not name.strip() for name in names] + [True])[users]
+    if nobody.any():
+        raise DataError(f"row {int(np.argmax(nobody)) + 1} has no {user!r}; complete or remove such rows")
+    return InputRows(points, users, names)
