@@ -22,6 +22,7 @@ CARD_WIDTH = 88
 _INNER_WIDTH = CARD_WIDTH - 4
 _SHORT_CARD_LINES = 12
 NUMERICAL_DELTA = 1e-9
+"""Up to here, a delta only stands for the finite precision of numbers; the short card leaves it out."""
 
 FURTHER_RELEASES = "each further release of a user's place adds its loss"
 NOT_COVERED_BY_METRIC = f"places far apart are not hidden from each other; {FURTHER_RELEASES}"
@@ -124,13 +125,7 @@ class Guarantee:
 
     @classmethod
     def claimed_by_nobody(cls) -> Guarantee:
-        """Return the guarantee of a mechanism that has none: it promises nothing, and its card says so.
-
-        Examples
-        --------
-        >>> Guarantee.claimed_by_nobody().is_promised
-        False
-        """
+        """Return the guarantee of a mechanism that has none: it promises nothing, and its card says so."""
         return cls(
             title="Every published place",
             definition=PrivacyDefinition.LOCAL,
@@ -153,6 +148,11 @@ class Guarantee:
     def holds(self) -> bool:
         """Whether the statement is true; False for a claim that is refuted, and where nothing is claimed."""
         return self.basis not in (Basis.REFUTED_CLAIM, Basis.NOBODY)
+
+    @property
+    def is_of_release(self) -> bool:
+        """Whether it speaks of what is published of each user, not of what was learned from all."""
+        return self.definition is not PrivacyDefinition.CENTRAL
 
     @property
     def number(self) -> str:
@@ -185,10 +185,7 @@ class Guarantee:
             most_places=check_count(most, "most", least=1, most=10**9),
             unit="per place" if self.unit == "per user" else self.unit,
             not_covered=f"{disclosed}; {self.not_covered}".removesuffix("; "),
-            also=tuple(
-                other if other.definition is PrivacyDefinition.CENTRAL else other.counted_per_place(most)
-                for other in self.also
-            ),
+            also=tuple(other.counted_per_place(most) if other.is_of_release else other for other in self.also),
         )
 
     def with_note(self, note: str) -> Guarantee:
@@ -197,16 +194,12 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the statement as plain values for JSON."""
-        # JSON has no infinity; null says that there is no bound.
-        epsilon = self.epsilon if math.isfinite(self.epsilon) else None
-        values = {name: getattr(self, name) for name in (*_TEXTS, "delta", "offset", "most_places", "holds")}
         return {
-            **values,
-            "definition": str(self.definition),
-            "epsilon": epsilon,
-            "basis": str(self.basis),
-            "counted": str(self.counted),
-            "certificate": self.certificate.to_dict() if self.certificate else None,
+            **asdict(self),
+            # JSON has no infinity; null says that there is no bound.
+            "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
+            "holds": self.holds,
+            "certificate": self.certificate and self.certificate.to_dict(),
             "also": [statement.to_dict() for statement in self.also],
             "notes": list(self.notes),
         }
@@ -257,15 +250,7 @@ def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
 
 
 def round_up(value: float, digits: int = 3) -> str:
-    """Write a number with ``digits`` significant digits, rounded up.
-
-    Examples
-    --------
-    >>> round_up(1.29401)
-    '1.3'
-    >>> round_up(0.004)
-    '0.004'
-    """
+    """Write a number with ``digits`` significant digits, rounded up: 1.29401 is 1.3."""
     text = f"{value:.{digits}g}"
     if float(text) < value * (1 - 1e-12):
         step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
@@ -280,12 +265,8 @@ def _all_notes(guarantee: Guarantee) -> list[str]:
 def _full_card(guarantee: Guarantee) -> list[str]:
     lines: list[str] = []
     for statement in (guarantee, *guarantee.also):
-        verdict = "" if statement.holds else f"  ** {_verdict(statement)} **"
-        delta = f", delta = {round_up(statement.delta)}" if statement.delta and statement.is_promised else ""
-        lines += [f"{statement.title}{verdict}", *_wrapped("", f"{statement.number}{delta}")]
-        lines += _wrapped("  Between", statement.neighbors)
-        lines += _wrapped("  Promise", statement.promise)
-        lines += _wrapped("  Not covered", statement.not_covered)
+        lines += [*_wrapped(*_heading(statement, least_delta=0)), *_wrapped("  Between", statement.neighbors)]
+        lines += [*_wrapped("  Promise", statement.promise), *_wrapped("  Not covered", statement.not_covered)]
         lines += [*_wrapped("  Basis", f"{statement.basis}: {statement.because}"), ""]
     return lines + [line for note in _all_notes(guarantee) for line in _wrapped("Note", note)]
 
@@ -308,24 +289,19 @@ def _short_card(guarantee: Guarantee, full_is_at: str) -> list[str]:
     return [*lines, f"{more}: {full_is_at}"]
 
 
-def _heading(statement: Guarantee) -> tuple[str, str]:
+def _heading(statement: Guarantee, least_delta: float = NUMERICAL_DELTA) -> tuple[str, str]:
     """Return a statement's title, with what is wrong with it, and its number."""
-    verdict = "" if statement.holds else f" {_verdict(statement)}"
-    # A delta that only stands for the computer's numbers is for the full card.
-    has_delta = statement.delta > NUMERICAL_DELTA and statement.is_promised
-    delta = f", delta = {round_up(statement.delta)}" if has_delta else ""
-    return f"{statement.title}{verdict}", statement.number + delta
-
-
-def _verdict(statement: Guarantee) -> str:
-    return "DOES NOT HOLD" if statement.is_promised else "NOTHING IS PROMISED"
+    if not statement.is_promised:
+        return f"{statement.title} NOTHING IS PROMISED", statement.number
+    delta = f", delta = {round_up(statement.delta)}" if statement.delta > least_delta else ""
+    return statement.title if statement.holds else f"{statement.title} DOES NOT HOLD", statement.number + delta
 
 
 def _wrapped(label: str, text: str) -> list[str]:
     """Return ``label: text`` in lines, the further ones indented; no line if there is no text."""
-    head = f"{label}: " if label else "  "
-    indent = " " * (len(head) - len(head.lstrip()) + 4)
-    return textwrap.wrap(head + text, _INNER_WIDTH, subsequent_indent=indent, break_long_words=False) if text else []
+    indent = " " * (len(label) - len(label.lstrip()) + 4)
+    wrapped = textwrap.wrap(f"{label}: {text}", _INNER_WIDTH, subsequent_indent=indent, break_long_words=False)
+    return wrapped if text else []
 
 
 def _boxed(title: str, lines: list[str]) -> str:

@@ -105,22 +105,15 @@ class Amount(NamedTuple):
 
 
 class OverspentError(NearveilError):
-    """A charge would cost a user more than the budget allows; nothing was charged.
-
-    Attributes
-    ----------
-    users : int
-        How many users cannot afford it. The message names none, since messages end up in logs.
-    left : Amount
-        What is left for the one of them who has the least.
-    fits_from : datetime or None
-        From when on the same charge would fit, if nothing else is charged until then; None if it never will.
-    """
+    """A charge would cost a user more than the budget allows; nothing was charged."""
 
     exit_code = 5
     users: int
+    """How many users cannot afford it. The message names none, since messages end up in logs."""
     left: Amount
+    """What is left for the one of them who has the least."""
     fits_from: datetime | None
+    """From when on the same charge would fit if nothing else is charged until then; None if it never will."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,19 +200,9 @@ class Ledger:
     ) -> None:
         """Charge a release, or a fit and its release together, to all users; return when it is on disk.
 
-        Parameters
-        ----------
-        guarantees : sequence of Guarantee
-            What holds for each user or, with ``counts``, for each place of a user.
-        users : sequence of str
-            Their ids. Ids that differ only in case, width, blanks or invisible characters are one user's.
-        counts : sequence of int, optional
-            How many places of each user are released: a guarantee that counts places is charged as often.
-
-        Raises
-        ------
-        OverspentError
-            If a user cannot afford it. Nobody was charged, and nothing may be published.
+        Ids that differ only in case, width, blanks or invisible characters are one user's. A guarantee that counts
+        places is charged as often as ``counts`` says, the number of places of each user. `OverspentError` says that a
+        user cannot afford it: then nobody was charged, and nothing may be published.
         """
         for guarantee in guarantees:
             _check_chargeable(guarantee, has_counts=counts is not None)
@@ -362,7 +345,7 @@ def _account_names(users: Sequence[str]) -> list[bytes]:
 
 
 def _check_chargeable(guarantee: Guarantee, *, has_counts: bool) -> None:
-    by_user = guarantee.counted is Counted.USERS and guarantee.definition is not PrivacyDefinition.CENTRAL
+    by_user = guarantee.counted is Counted.USERS and guarantee.is_of_release
     by_place = guarantee.counted is Counted.PLACES
     reasons = {
         "promises nothing, so there is no loss to charge; leave the ledger out": not guarantee.is_promised,
