@@ -3,7 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from nearveil.privacy.guarantee import CARD_WIDTH, Basis, Guarantee, PrivacyDefinition
+from nearveil.errors import DataError, UsageError
+from nearveil.privacy.explain import explain
+from nearveil.privacy.guarantee import CARD_WIDTH, Basis, Counted, Guarantee, PrivacyDefinition, guarantee_from_dict
 
 CLAIM = Guarantee(
     title="A claim",
@@ -68,13 +70,42 @@ def test_json_holds_everything() -> None:
     assert document["holds"] is True
     assert document["also"][0]["holds"] is False
     assert document["notes"] == ["mind the gap"]
+    assert guarantee_from_dict(document) == HELD
+    assert guarantee_from_dict(Guarantee.claimed_by_nobody().to_dict()) == Guarantee.claimed_by_nobody()
+
+
+def test_places_carry_the_loss_of_the_user_with_the_most() -> None:
+    """What was learned from all users stays as it was counted."""
+    counted = HELD.counted_per_place(12)
+    assert "epsilon = 0.004 per meter for each place; 0.048 for the user with the most places, 12" in counted.number
+    assert "how many places a user has, and how often" in str(counted)
+    assert len(str(counted).splitlines()) <= 12
+    assert guarantee_from_dict(json.loads(json.dumps(counted.to_dict()))) == counted
+    assert counted.also == (CLAIM,)
+    assert replace(HELD, definition=PrivacyDefinition.LOCAL, unit="per user").counted_per_place(3).unit == "per place"
+    with pytest.raises(UsageError, match="most must be a whole number"):
+        HELD.counted_per_place(0)
+
+
+@pytest.mark.parametrize("change", [{"epsilon": "much"}, {"definition": "magic"}, {"also": [1]}, {"counted": "cats"}])
+def test_a_damaged_guarantee_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(DataError, match="not a guarantee, or it is damaged"):
+        guarantee_from_dict({**HELD.to_dict(), **change})
+
+
+def test_an_explanation_says_what_can_be_learned() -> None:
+    text = " ".join(explain(HELD.counted_per_place(12)).split())
+    assert "500 m apart: 89 % sure (at most 7.39 times likelier)" in text
+    assert "2,000 m apart: 99.97 % sure" in text
+    assert "0.048 for the user with the most places, 12" in text
+    assert "A claim of epsilon = 1 that is false" in text
+    assert "Nothing is promised" in explain(Guarantee.claimed_by_nobody())
 
 
 def test_per_row_says_so_everywhere() -> None:
     counted = HELD.counted_per_row().with_note("rows compose")
     assert counted.also[0].unit == "per row"
-    assert counted.per_row
-    assert counted.also[0].per_row
+    assert {counted.counted, counted.also[0].counted} == {Counted.ROWS}
     assert counted.unit == "per meter"
     assert counted.notes[-1] == "rows compose"
 

@@ -10,17 +10,19 @@ import math
 import textwrap
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from html import escape
 from typing import Any
 
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.html_card import html_card, html_details
+from nearveil.html_card import html_card
 
 CARD_WIDTH = 88
 _INNER_WIDTH = CARD_WIDTH - 4
 _SHORT_CARD_LINES = 12
-_NUMERICAL_DELTA = 1e-9
+NUMERICAL_DELTA = 1e-9
+"""Up to here, a delta only stands for the finite precision of numbers; the short card leaves it out."""
 
 FURTHER_RELEASES = "each further release of a user's place adds its loss"
 NOT_COVERED_BY_METRIC = f"places far apart are not hidden from each other; {FURTHER_RELEASES}"
@@ -75,58 +77,40 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
-    """One statement about privacy.
-
-    Parameters
-    ----------
-    title : str
-        What the statement is about.
-    definition : PrivacyDefinition
-        The kind of promise.
-    epsilon : float
-        The largest privacy loss, in ``unit``.
-    unit : str
-        ``"per user"``, ``"per row"``, ``"per place"``, ``"per meter"`` or ``"per step"``.
-    delta : float
-        What an event may have beyond e^epsilon times its probability in the other world.
-    neighbors : str
-        Which two worlds are hard to distinguish.
-    promise, not_covered : str
-        What is protected and what is not, in one plain sentence each.
-    basis : Basis
-        Why it may be believed.
-    because : str
-        The theorem, the certificate or the counterexample, in one sentence.
-    also : tuple of Guarantee
-        Further statements about the same release.
-    notes : tuple of str
-        What a reader must know besides.
-    offset : float
-        Metric and elastic definition: a loss on top of epsilon times the distance, however near two places are.
-    counted : Counted
-        Whether it speaks of users, or of rows or places, of which a user may have several.
-    most_places : int
-        If it counts places, how many the user with the most has.
-    certificate : Certificate, optional
-        The largest loss as computed, with the places and the output that attain it.
-    """
+    """One statement about privacy."""
 
     title: str
+    """What the statement is about."""
     definition: PrivacyDefinition
+    """The kind of promise."""
     epsilon: float
+    """The largest privacy loss, in ``unit``."""
     unit: str
+    """``"per user"``, ``"per row"``, ``"per place"``, ``"per meter"`` or ``"per step"``."""
     delta: float
+    """What an event may have beyond e^epsilon times its probability in the other world."""
     neighbors: str
+    """Which two worlds are hard to distinguish."""
     promise: str
+    """What is protected, in one plain sentence."""
     basis: Basis
+    """Why it may be believed."""
     because: str
+    """The theorem, the certificate or the counterexample, in one sentence."""
     not_covered: str = ""
+    """What is not protected, in one plain sentence."""
     also: tuple[Guarantee, ...] = ()
+    """Further statements about the same release."""
     notes: tuple[str, ...] = ()
+    """What a reader must know besides."""
     offset: float = 0.0
+    """Metric and elastic definition: a loss on top of epsilon times the distance, however near two places are."""
     counted: Counted = Counted.USERS
+    """Whether it speaks of users, or of rows or places, of which a user may have several."""
     most_places: int = 1
+    """If it counts places, how many the user with the most has."""
     certificate: Certificate | None = None
+    """The largest loss as computed, with the places and the output that attain it."""
 
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon) or self.epsilon < 0 or not 0 <= self.delta <= 1:
@@ -141,13 +125,7 @@ class Guarantee:
 
     @classmethod
     def claimed_by_nobody(cls) -> Guarantee:
-        """Return the guarantee of a mechanism that has none: it promises nothing, and its card says so.
-
-        Examples
-        --------
-        >>> Guarantee.claimed_by_nobody().is_promised
-        False
-        """
+        """Return the guarantee of a mechanism that has none: it promises nothing, and its card says so."""
         return cls(
             title="Every published place",
             definition=PrivacyDefinition.LOCAL,
@@ -170,6 +148,11 @@ class Guarantee:
     def holds(self) -> bool:
         """Whether the statement is true; False for a claim that is refuted, and where nothing is claimed."""
         return self.basis not in (Basis.REFUTED_CLAIM, Basis.NOBODY)
+
+    @property
+    def is_of_release(self) -> bool:
+        """Whether it speaks of what is published of each user, not of what was learned from all."""
+        return self.definition is not PrivacyDefinition.CENTRAL
 
     @property
     def number(self) -> str:
@@ -202,10 +185,7 @@ class Guarantee:
             most_places=check_count(most, "most", least=1, most=10**9),
             unit="per place" if self.unit == "per user" else self.unit,
             not_covered=f"{disclosed}; {self.not_covered}".removesuffix("; "),
-            also=tuple(
-                other if other.definition is PrivacyDefinition.CENTRAL else other.counted_per_place(most)
-                for other in self.also
-            ),
+            also=tuple(other.counted_per_place(most) if other.is_of_release else other for other in self.also),
         )
 
     def with_note(self, note: str) -> Guarantee:
@@ -214,16 +194,12 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the statement as plain values for JSON."""
-        # JSON has no infinity; null says that there is no bound.
-        epsilon = self.epsilon if math.isfinite(self.epsilon) else None
-        values = {name: getattr(self, name) for name in (*_TEXTS, "delta", "offset", "most_places", "holds")}
         return {
-            **values,
-            "definition": str(self.definition),
-            "epsilon": epsilon,
-            "basis": str(self.basis),
-            "counted": str(self.counted),
-            "certificate": self.certificate.to_dict() if self.certificate else None,
+            **asdict(self),
+            # JSON has no infinity; null says that there is no bound.
+            "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
+            "holds": self.holds,
+            "certificate": self.certificate and self.certificate.to_dict(),
             "also": [statement.to_dict() for statement in self.also],
             "notes": list(self.notes),
         }
@@ -240,21 +216,12 @@ class Guarantee:
 
     def _repr_html_(self) -> str:
         """The card, for a notebook."""
-        statements = (self, *self.also)
-        details = [
-            (f"{statement.title}: {label}.", text)
-            for statement in statements
-            for label, text in (
-                ("between", statement.neighbors), ("promise", statement.promise),
-                ("basis", f"{statement.basis}: {statement.because}"),
-            )
-        ]  # fmt: skip
-        promise = [("Promise", self.promise), ("Not covered", self.not_covered)]
+        facts = [*map(_heading, (self, *self.also)), ("Promise", self.promise), ("Not covered", self.not_covered)]
         return html_card(
             "Guarantee",
-            [*map(_heading, statements), *((label, text) for label, text in promise if text)],
+            [(label, text) for label, text in facts if text],
             notes=[f"Note: {note}" for note in dict.fromkeys(_all_notes(self))],
-            more=[html_details("Between which places, and why it holds", details)],
+            more=[f"<details><summary>In full</summary><pre>{escape(self.card(full=True))}</pre></details>"],
         )
 
 
@@ -283,15 +250,7 @@ def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
 
 
 def round_up(value: float, digits: int = 3) -> str:
-    """Write a number with ``digits`` significant digits, rounded up.
-
-    Examples
-    --------
-    >>> round_up(1.29401)
-    '1.3'
-    >>> round_up(0.004)
-    '0.004'
-    """
+    """Write a number with ``digits`` significant digits, rounded up: 1.29401 is 1.3."""
     text = f"{value:.{digits}g}"
     if float(text) < value * (1 - 1e-12):
         step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
@@ -306,12 +265,8 @@ def _all_notes(guarantee: Guarantee) -> list[str]:
 def _full_card(guarantee: Guarantee) -> list[str]:
     lines: list[str] = []
     for statement in (guarantee, *guarantee.also):
-        verdict = "" if statement.holds else f"  ** {_verdict(statement)} **"
-        delta = f", delta = {round_up(statement.delta)}" if statement.delta and statement.is_promised else ""
-        lines += [f"{statement.title}{verdict}", *_wrapped("", f"{statement.number}{delta}")]
-        lines += _wrapped("  Between", statement.neighbors)
-        lines += _wrapped("  Promise", statement.promise)
-        lines += _wrapped("  Not covered", statement.not_covered)
+        lines += [*_wrapped(*_heading(statement, least_delta=0)), *_wrapped("  Between", statement.neighbors)]
+        lines += [*_wrapped("  Promise", statement.promise), *_wrapped("  Not covered", statement.not_covered)]
         lines += [*_wrapped("  Basis", f"{statement.basis}: {statement.because}"), ""]
     return lines + [line for note in _all_notes(guarantee) for line in _wrapped("Note", note)]
 
@@ -334,24 +289,19 @@ def _short_card(guarantee: Guarantee, full_is_at: str) -> list[str]:
     return [*lines, f"{more}: {full_is_at}"]
 
 
-def _heading(statement: Guarantee) -> tuple[str, str]:
+def _heading(statement: Guarantee, least_delta: float = NUMERICAL_DELTA) -> tuple[str, str]:
     """Return a statement's title, with what is wrong with it, and its number."""
-    verdict = "" if statement.holds else f" {_verdict(statement)}"
-    # A delta that only stands for the computer's numbers is for the full card.
-    has_delta = statement.delta > _NUMERICAL_DELTA and statement.is_promised
-    delta = f", delta = {round_up(statement.delta)}" if has_delta else ""
-    return f"{statement.title}{verdict}", statement.number + delta
-
-
-def _verdict(statement: Guarantee) -> str:
-    return "DOES NOT HOLD" if statement.is_promised else "NOTHING IS PROMISED"
+    if not statement.is_promised:
+        return f"{statement.title} NOTHING IS PROMISED", statement.number
+    delta = f", delta = {round_up(statement.delta)}" if statement.delta > least_delta else ""
+    return statement.title if statement.holds else f"{statement.title} DOES NOT HOLD", statement.number + delta
 
 
 def _wrapped(label: str, text: str) -> list[str]:
     """Return ``label: text`` in lines, the further ones indented; no line if there is no text."""
-    head = f"{label}: " if label else "  "
-    indent = " " * (len(head) - len(head.lstrip()) + 4)
-    return textwrap.wrap(head + text, _INNER_WIDTH, subsequent_indent=indent, break_long_words=False) if text else []
+    indent = " " * (len(label) - len(label.lstrip()) + 4)
+    wrapped = textwrap.wrap(f"{label}: {text}", _INNER_WIDTH, subsequent_indent=indent, break_long_words=False)
+    return wrapped if text else []
 
 
 def _boxed(title: str, lines: list[str]) -> str:
@@ -381,32 +331,24 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """A number that the privacy loss never exceeds, over all pairs that are promised.
-
-    Attributes
-    ----------
-    bound : float
-        Upper bound on the loss (for the metric definition: per meter on the ground).
-    attained : float
-        Loss at the pair and the output below, in the same unit: the true largest loss lies between the two.
-    first, second, output : tuple of float
-        Two places, and an output that is likelier from the first; in ``frame``.
-    frame : str
-        What the places are counted in: the square [-1, 1]² of the region, or meters east and north of its center.
-    method : Method
-        How the bound was computed.
-    how : str
-        The same in a sentence or two that say why it may be believed.
-    """
+    """A number that the privacy loss never exceeds, over all pairs that are promised."""
 
     bound: float
+    """Upper bound on the loss; per meter on the ground for the metric definition."""
     attained: float
+    """Loss at the pair and the output below, in the same unit: the true largest loss lies between the two."""
     first: tuple[float, float]
+    """One place of the pair, in ``frame``."""
     second: tuple[float, float]
+    """The other."""
     output: tuple[float, float]
+    """An output that is likelier from the first."""
     frame: str
+    """What the places are counted in: the square [-1, 1]² of the region, or meters east and north of its center."""
     method: Method
+    """How the bound was computed."""
     how: str
+    """The same in a sentence or two that say why it may be believed."""
 
     def __post_init__(self) -> None:
         numbers = (self.bound, self.attained, *self.first, *self.second, *self.output)
@@ -469,7 +411,7 @@ def check_delta(delta: float) -> float:
 def check_positive(value: float, name: str) -> float:
     """Return a positive, finite number, or say that one is needed."""
     number = _number(value, name)
-    if not number > 0:
+    if number <= 0:
         raise UsageError(f"{name} must be greater than 0")
     return number
 
@@ -482,12 +424,10 @@ def check_count(value: int, name: str, *, least: int, most: int) -> int:
 
 
 def _number(value: float, name: str) -> float:
-    if isinstance(value, str | bool):
-        raise UsageError(f"{name} must be a number")
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, str | bool) else float(value)
     except (TypeError, ValueError):
-        raise UsageError(f"{name} must be a number") from None
+        number = math.nan
     if not math.isfinite(number):
         raise UsageError(f"{name} must be a finite number")
     return number

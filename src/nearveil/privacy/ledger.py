@@ -34,35 +34,33 @@ from nearveil.privacy.guarantee import Counted, Guarantee, PrivacyDefinition
 from nearveil.types import IntArray
 
 MOST_EPSILON = 1e6
-_LONGEST_WINDOW = timedelta(days=36525)
 _ONE = 10**12
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+_MICROSECOND, _DAY = timedelta(microseconds=1), timedelta(days=1)
 _PATIENCE_S = 300
 _ROWS_AT_ONCE = 500
+# The budget's number takes the last 3 bits of an account. The order of the definitions is part of the format.
+_NUMBER_OF = {definition: number for number, definition in enumerate(PrivacyDefinition)}
 _BUDGET_BITS = 7
+
 # Says what the file is, in SQLite's own header: "NvLg".
 _APPLICATION_ID = 0x4E764C67
-
-# Moments and windows are in microseconds, amounts in units of 1e-12. Totals are what counts against a budget; charges
-# are what is to be taken off them once it has left the window.
+# Moments and windows are in microseconds. Totals are what counts against a budget, in units of 1e-12; charges are what
+# is to be taken off them once it has left the window.
 _SCHEMA = f"""
 PRAGMA application_id = {_APPLICATION_ID};
-CREATE TABLE state (salt BLOB NOT NULL, newest INTEGER NOT NULL);
-CREATE TABLE budgets (
-    budget INTEGER PRIMARY KEY, definition TEXT NOT NULL UNIQUE, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL,
-    window INTEGER
-);
-CREATE TABLE totals (account INTEGER PRIMARY KEY, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL);
+CREATE TABLE state (salt BLOB, newest INTEGER);
+CREATE TABLE budgets (definition TEXT PRIMARY KEY, epsilon REAL, delta REAL, window INTEGER);
+CREATE TABLE totals (account INTEGER PRIMARY KEY, epsilon INTEGER, delta INTEGER);
 CREATE TABLE charges (
-    budget INTEGER, moment INTEGER, account INTEGER, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL,
+    budget INTEGER, moment INTEGER, account INTEGER, epsilon INTEGER, delta INTEGER,
     PRIMARY KEY (budget, moment, account)
 ) WITHOUT ROWID;
 """
 _OVERSPENT = """
 SELECT count(*), max(totals.epsilon - new.epsilon), max(totals.delta - new.delta)
 FROM charges AS new JOIN totals USING (account)
-WHERE budget = :budget AND moment = :now AND (totals.epsilon > :epsilon OR totals.delta > :delta)
+WHERE budget = :budget AND moment = :now AND (totals.epsilon > :most_epsilon OR totals.delta > :most_delta)
 """
 _ADD_TO_TOTALS = """
 INSERT INTO totals SELECT account, epsilon, delta FROM charges WHERE budget = :budget AND moment = :now
@@ -86,7 +84,7 @@ SELECT max(moment) FROM (
     WHERE new.budget = :budget AND new.moment = :now
         AND old.budget = :budget AND old.moment = past.moment AND old.account = new.account
     WINDOW newest_first AS (PARTITION BY old.account ORDER BY old.moment DESC)
-) WHERE epsilon > :epsilon OR delta > :delta
+) WHERE epsilon > :most_epsilon OR delta > :most_delta
 """
 
 # Characters that are not seen: Unicode's default-ignorable code points, and control characters.
@@ -102,40 +100,25 @@ class Amount(NamedTuple):
     epsilon: float
     delta: float
 
+    def __str__(self) -> str:
+        return f"epsilon {self.epsilon:.12g}" + (f" with delta {self.delta:.12g}" if self.delta else "")
+
 
 class OverspentError(NearveilError):
-    """A charge would cost a user more than the budget allows; nothing was charged.
-
-    Attributes
-    ----------
-    users : int
-        How many users cannot afford it. The message names none, since messages end up in logs.
-    left : Amount
-        What is left for the one of them who has the least.
-    fits_from : datetime or None
-        From when on the same charge would fit, if nothing else is charged until then; None if it never will.
-    """
+    """A charge would cost a user more than the budget allows; nothing was charged."""
 
     exit_code = 5
     users: int
+    """How many users cannot afford it. The message names none, since messages end up in logs."""
     left: Amount
+    """What is left for the one of them who has the least."""
     fits_from: datetime | None
+    """From when on the same charge would fit if nothing else is charged until then; None if it never will."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """What each user may lose under one privacy definition, for ever or in any window of time.
-
-    Parameters
-    ----------
-    definition : PrivacyDefinition
-        What the budget is for.
-    epsilon : float
-        Per meter for the metric definition, per step for the elastic one, per user for the others.
-    delta : float
-        Of everything that counts together.
-    window : timedelta, optional
-        A charge counts until it is as old as this, or for ever.
 
     Examples
     --------
@@ -144,22 +127,26 @@ class Budget:
     """
 
     definition: PrivacyDefinition
+    """What the budget is for."""
     epsilon: float
+    """Per meter for the metric definition, per step for the elastic one, per user for the others."""
     delta: float = 0.0
+    """Of everything that counts together."""
     window: timedelta | None = None
+    """A charge counts until it is as old as this, or for ever."""
 
     def __post_init__(self) -> None:
         if self.definition not in list(PrivacyDefinition):
             raise UsageError(f"definition must be one of {', '.join(PrivacyDefinition)}")
-        object.__setattr__(self, "definition", PrivacyDefinition(self.definition))
         if not (1 / _ONE <= self.epsilon <= MOST_EPSILON and 0 <= self.delta < 1):
             raise UsageError("a budget needs an epsilon from 1e-12 to 1,000,000 and a delta of at least 0 and below 1")
-        if self.window is not None and not timedelta(0) < self.window <= _LONGEST_WINDOW:
+        if self.window is not None and not _MICROSECOND <= self.window <= 36525 * _DAY:
             raise UsageError("window must be a timedelta greater than 0 and of at most 100 years, or None")
 
     def __str__(self) -> str:
-        window = f"in any {duration_text(self.window)}" if self.window else "for ever"
-        return f"{self.definition}: {_text(self.epsilon, self.delta)} {self.definition.unit} {window}"
+        days = self.window and self.window / _DAY
+        window = f"in any {days:g} day{'s' if days != 1 else ''}" if days else "for ever"
+        return f"{self.definition}: {Amount(self.epsilon, self.delta)} {self.definition.unit} {window}"
 
 
 class Ledger:
@@ -184,60 +171,62 @@ class Ledger:
         self.path = Path(path)
         self._clock = clock or (lambda: datetime.now(UTC))
         wanted = list(budgets)
-        self._create(is_allowed=bool(wanted))
+        if not wanted and not self.path.exists():
+            raise UsageError(f"the ledger {self.path} is new and has no budgets; give at least one")
+        self._check_file(may_be_new=bool(wanted))
         with self._transaction() as db:
             if not db.execute("SELECT 1 FROM sqlite_schema").fetchone():
                 for statement in _SCHEMA.split(";"):
                     db.execute(statement)
                 db.execute("INSERT INTO state VALUES (?, 0)", (secrets.token_bytes(16),))
             for budget in wanted:
-                _store(db, budget)
+                window = budget.window and budget.window // _MICROSECOND
+                row = (str(budget.definition), budget.epsilon, budget.delta, window)
+                db.execute("INSERT INTO budgets VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
+                stored = _budget(db, budget.definition)
+                if stored != budget:
+                    raise UsageError(
+                        f"the ledger has another budget, {stored}; give this one, leave it out or name a new ledger"
+                    )
 
     @property
     def budgets(self) -> dict[PrivacyDefinition, Budget]:
         """The budgets as they are stored."""
         with self._transaction() as db:
-            return {definition: stored.budget for definition, stored in _budgets(db).items()}
+            return _budgets(db)
 
     def charge(
         self, guarantees: Sequence[Guarantee], users: Sequence[str], counts: Sequence[int] | IntArray | None = None
     ) -> None:
         """Charge a release, or a fit and its release together, to all users; return when it is on disk.
 
-        Parameters
-        ----------
-        guarantees : sequence of Guarantee
-            What holds for each user or, with ``counts``, for each place of a user.
-        users : sequence of str
-            Their ids. Ids that differ only in case, width, blanks or characters that are not seen are one user's.
-        counts : sequence of int, optional
-            How many places of each user are released: a guarantee that counts places is charged as often.
-
-        Raises
-        ------
-        OverspentError
-            If a user cannot afford it. Nobody was charged, and nothing may be published.
+        Ids that differ only in case, width, blanks or invisible characters are one user's. A guarantee that counts
+        places is charged as often as ``counts`` says, the number of places of each user. `OverspentError` says that a
+        user cannot afford it: then nobody was charged, and nothing may be published.
         """
-        costs = _costs(guarantees, has_counts=counts is not None)
+        for guarantee in guarantees:
+            _check_chargeable(guarantee, has_counts=counts is not None)
         with self._transaction() as db:
-            accounts, places = _accounts(users, counts, *db.execute("SELECT salt FROM state").fetchone())
             now = self._advance(db)
-            for definition, cost in costs.items() if len(accounts) else ():
-                stored = _budget(db, definition)
-                about = {"budget": stored.number, "now": now, "epsilon": stored.epsilon, "delta": stored.delta}
-                rows = (accounts + stored.number, *_amounts(cost, places))
-                _insert_charges(db, stored.number, now, *rows)
+            accounts, places = _accounts(db, users, counts)
+            for definition, costs in _costs(guarantees, places).items():
+                budget, number = _budget(db, definition), _NUMBER_OF[definition]
+                _insert_charges(db, f"({number}, {now}, ?, ?, ?)", np.vstack([accounts + number, costs]).T)
+                limits = {
+                    "most_epsilon": _units(budget.epsilon, ROUND_FLOOR),
+                    "most_delta": _units(budget.delta, ROUND_FLOOR),
+                }
+                about = {"budget": number, "now": now, **limits}
                 db.execute(_ADD_TO_TOTALS, about)
-                _check_affordable(db, about, stored.budget, users=len(accounts))
-                if stored.budget.window is None:
+                _check_affordable(db, about, budget, users=len(accounts))
+                if budget.window is None:
                     db.execute("DELETE FROM charges WHERE budget = :budget AND moment = :now", about)
 
     def spent(self, user: str, definition: PrivacyDefinition) -> Amount:
         """Return what a user has lost under a privacy definition, of what still counts."""
         with self._transaction() as db:
             self._advance(db)
-            accounts, _ = _accounts([user], None, *db.execute("SELECT salt FROM state").fetchone())
-            account = int(accounts[0]) + _budget(db, definition).number
+            account = int(_accounts(db, [user], None)[0][0]) + _NUMBER_OF[_budget(db, definition).definition]
             total = db.execute("SELECT epsilon, delta FROM totals WHERE account = ?", (account,)).fetchone()
         return Amount(*(units / _ONE for units in total or (0, 0)))
 
@@ -246,32 +235,27 @@ class Ledger:
         clock = (self._clock() - _EPOCH) // _MICROSECOND
         now = max(clock, 1 + int(db.execute("SELECT newest FROM state").fetchone()[0]))
         db.execute("UPDATE state SET newest = ?", (now,))
-        for budget, window in db.execute("SELECT budget, window FROM budgets WHERE window IS NOT NULL").fetchall():
-            about = {"budget": budget, "end": now - window}
-            db.execute(_TAKE_OFF_TOTALS, about)
-            db.execute("DELETE FROM charges WHERE budget = :budget AND moment <= :end", about)
+        for definition, budget in _budgets(db).items():
+            if budget.window is not None:
+                about = {"budget": _NUMBER_OF[definition], "end": now - budget.window // _MICROSECOND}
+                db.execute(_TAKE_OFF_TOTALS, about)
+                db.execute("DELETE FROM charges WHERE budget = :budget AND moment <= :end", about)
         return now
 
-    def _create(self, *, is_allowed: bool) -> None:
+    def _check_file(self, *, may_be_new: bool) -> None:
         """Make the file, or see from its first bytes that it is a ledger: SQLite may write to what it opens."""
         try:
-            header = self._header()
-            if header and (header[:16] != b"SQLite format 3\0" or header[68:72] != _APPLICATION_ID.to_bytes(4, "big")):
-                raise DataError(
-                    f"{self.path} is not a ledger, or it is damaged; restore it from a backup or name another file"
-                )
-            if not header and not is_allowed:
-                raise UsageError(f"the ledger {self.path} is new and has no budgets; give at least one")
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            descriptor = os.open(self.path, os.O_RDWR | (os.O_CREAT if may_be_new else 0), 0o600)
+            header = os.read(descriptor, 100)
+            os.close(descriptor)
         except OSError as error:
             raise self._unusable(error.strerror) from None
-
-    def _header(self) -> bytes:
-        try:
-            with self.path.open("rb") as file:
-                return file.read(100)
-        except FileNotFoundError:
-            return b""
+        if header[:16] + header[68:72] != b"SQLite format 3\0" + _APPLICATION_ID.to_bytes(4, "big") and (
+            header or not may_be_new
+        ):
+            raise DataError(
+                f"{self.path} is no ledger, or it is damaged; restore it from a backup or name another file"
+            )
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -298,28 +282,28 @@ class Ledger:
         )
 
 
-def duration_text(duration: timedelta) -> str:
-    """Write a duration in the largest unit that divides it.
-
-    Examples
-    --------
-    >>> duration_text(timedelta(days=7)), duration_text(timedelta(hours=36))
-    ('7 days', '36 hours')
-    """
-    for name, unit in (("day", timedelta(days=1)), ("hour", timedelta(hours=1)), ("minute", timedelta(minutes=1))):
-        if duration % unit == timedelta(0):
-            return f"{duration // unit:,} {name}{'s' if duration // unit > 1 else ''}"
-    return f"{duration.total_seconds():g} seconds"
+def _budgets(db: sqlite3.Connection) -> dict[PrivacyDefinition, Budget]:
+    found = {}
+    for name, epsilon, delta, window in db.execute("SELECT * FROM budgets"):
+        definition, length = PrivacyDefinition(name), window and window * _MICROSECOND
+        found[definition] = Budget(definition=definition, epsilon=epsilon, delta=delta, window=length)
+    return found
 
 
-# Accounts: one for each user, however the id is written.
+def _budget(db: sqlite3.Connection, definition: PrivacyDefinition) -> Budget:
+    try:
+        return _budgets(db)[definition]
+    except KeyError:
+        raise UsageError(f"the ledger has no budget for the {definition} privacy definition; add one first") from None
 
 
-def _accounts(users: Sequence[str], counts: Sequence[int] | IntArray | None, salt: bytes) -> tuple[IntArray, IntArray]:
+def _accounts(
+    db: sqlite3.Connection, users: Sequence[str], counts: Sequence[int] | IntArray | None
+) -> tuple[IntArray, IntArray]:
     """Return the users' accounts in order, each once, without a budget, and how many places each is charged for."""
     if isinstance(users, str) or not all(isinstance(user, str) for user in users):
         raise UsageError("users must be a list of ids as text")
-    digest = hashlib.blake2b(salt, digest_size=8)
+    digest = hashlib.blake2b(*db.execute("SELECT salt FROM state").fetchone(), digest_size=8)
     digests = []
     for name in _account_names(users):
         # A copy takes half the time of a new digest.
@@ -334,12 +318,12 @@ def _accounts(users: Sequence[str], counts: Sequence[int] | IntArray | None, sal
                 "some ids are the same, or differ only in case, width, blanks or invisible characters, and would share "
                 "an account; write each user's id in one way, and give each user once"
             )
-        return accounts, np.ones(len(accounts), dtype=np.int64)
+        return accounts, np.ones_like(accounts)
     places = np.asarray(counts)
     if places.shape != keys.shape or places.dtype.kind not in "iu" or (len(places) and places.min() < 1):
         raise UsageError("counts must be one whole number of at least 1 for each user")
     accounts, inverse = np.unique(keys, return_inverse=True)
-    summed = np.zeros(len(accounts), dtype=np.int64)
+    summed = np.zeros_like(accounts)
     np.add.at(summed, inverse, places)
     return accounts, summed
 
@@ -360,42 +344,8 @@ def _account_names(users: Sequence[str]) -> list[bytes]:
     return names
 
 
-# Amounts and budgets
-
-
-class _Cost(NamedTuple):
-    """What each user loses at once and for each place, in whole units of 1e-12."""
-
-    epsilon: int = 0
-    delta: int = 0
-    place_epsilon: int = 0
-    place_delta: int = 0
-
-
-def _costs(guarantees: Sequence[Guarantee], *, has_counts: bool) -> dict[PrivacyDefinition, _Cost]:
-    costs: dict[PrivacyDefinition, _Cost] = {}
-    for guarantee in guarantees:
-        reason = _why_not_chargeable(guarantee, has_counts=has_counts)
-        if reason:
-            raise UsageError(reason)
-        amounts = _units(guarantee.epsilon), _units(guarantee.delta)
-        added = _Cost(0, 0, *amounts) if guarantee.counted is Counted.PLACES else _Cost(*amounts)
-        before = costs.get(guarantee.definition, _Cost())
-        costs[guarantee.definition] = _Cost(*map(sum, zip(before, added, strict=True)))
-    return {definition: cost for definition, cost in costs.items() if any(cost)}
-
-
-def _amounts(cost: _Cost, places: IntArray) -> tuple[IntArray, IntArray]:
-    """Return epsilon and delta of each user in whole units."""
-    most = int(places.max())
-    if max(cost.epsilon + cost.place_epsilon * most, cost.delta + cost.place_delta * most) > MOST_EPSILON * _ONE:
-        raise UsageError("a loss above 1,000,000 protects nobody and cannot be charged; publish nothing")
-    return cost.epsilon + cost.place_epsilon * places, cost.delta + cost.place_delta * places
-
-
-def _why_not_chargeable(guarantee: Guarantee, *, has_counts: bool) -> str:
-    """Return what is wrong with charging a guarantee, or nothing."""
-    by_user = guarantee.counted is Counted.USERS and guarantee.definition is not PrivacyDefinition.CENTRAL
+def _check_chargeable(guarantee: Guarantee, *, has_counts: bool) -> None:
+    by_user = guarantee.counted is Counted.USERS and guarantee.is_of_release
     by_place = guarantee.counted is Counted.PLACES
     reasons = {
         "promises nothing, so there is no loss to charge; leave the ledger out": not guarantee.is_promised,
@@ -406,7 +356,24 @@ def _why_not_chargeable(guarantee: Guarantee, *, has_counts: bool) -> str:
         "counts places; give counts, the number of places of each user": by_place and not has_counts,
         "counts users; leave counts out, or give counted_per_place(...) of it": by_user and has_counts,
     }
-    return next((f"a ledger charges users, and this guarantee {reason}" for reason in reasons if reasons[reason]), "")
+    for reason, applies in reasons.items():
+        if applies:
+            raise UsageError(f"a ledger charges users, and this guarantee {reason}")
+
+
+def _costs(guarantees: Sequence[Guarantee], places: IntArray) -> dict[PrivacyDefinition, IntArray]:
+    """Return what each user loses under each definition: a row of epsilons and one of deltas, in units of 1e-12."""
+    costs: dict[PrivacyDefinition, IntArray] = {}
+    worst = 0
+    for guarantee in guarantees if len(places) else ():
+        times = places if guarantee.counted is Counted.PLACES else np.ones_like(places)
+        units = [_units(guarantee.epsilon), _units(guarantee.delta)]
+        worst += max(units) * int(times.max())
+        if worst > MOST_EPSILON * _ONE:
+            raise UsageError("a loss above 1,000,000 protects nobody and cannot be charged; publish nothing")
+        if any(units):
+            costs[guarantee.definition] = costs.get(guarantee.definition, 0) + np.outer(units, times)
+    return costs
 
 
 def _units(value: float, rounding: str = ROUND_CEILING) -> int:
@@ -414,74 +381,30 @@ def _units(value: float, rounding: str = ROUND_CEILING) -> int:
     return int((Decimal(repr(float(value))) * _ONE).to_integral_value(rounding))
 
 
-def _text(epsilon: float, delta: float) -> str:
-    return f"epsilon {epsilon:.12g}" + (f" with delta {delta:.12g}" if delta else "")
-
-
-class _Stored(NamedTuple):
-    """A budget and its row in the file, whose amounts are exact."""
-
-    number: int
-    epsilon: int
-    delta: int
-    budget: Budget
-
-
-def _budget(db: sqlite3.Connection, definition: PrivacyDefinition) -> _Stored:
-    try:
-        return _budgets(db)[definition]
-    except KeyError:
-        raise UsageError(f"the ledger has no budget for the {definition} privacy definition; add one first") from None
-
-
-def _budgets(db: sqlite3.Connection) -> dict[PrivacyDefinition, _Stored]:
-    found = {}
-    for number, name, epsilon, delta, window in db.execute("SELECT * FROM budgets"):
-        length = None if window is None else window * _MICROSECOND
-        budget = Budget(definition=name, epsilon=epsilon / _ONE, delta=delta / _ONE, window=length)
-        found[budget.definition] = _Stored(number, epsilon, delta, budget)
-    return found
-
-
-def _store(db: sqlite3.Connection, budget: Budget) -> None:
-    window = None if budget.window is None else budget.window // _MICROSECOND
-    amounts = (_units(budget.epsilon, ROUND_FLOOR), _units(budget.delta, ROUND_FLOOR))
-    new = "INSERT INTO budgets (definition, epsilon, delta, window) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-    db.execute(new, (str(budget.definition), *amounts, window))
-    stored = _budget(db, budget.definition)
-    if (stored.epsilon, stored.delta, stored.budget.window) != (*amounts, budget.window):
-        raise UsageError(
-            f"the ledger has another budget, {stored.budget}; give this one, leave it out or name a new ledger"
-        )
-
-
-def _insert_charges(db: sqlite3.Connection, budget: int, now: int, *columns: IntArray) -> None:
-    """Insert accounts, epsilons and deltas; several at a time, which takes half the time of ``executemany``."""
-    table = np.column_stack(columns)
+def _insert_charges(db: sqlite3.Connection, row: str, table: IntArray) -> None:
+    """Insert several rows at a time, which takes half the time of ``executemany``."""
     for first in range(0, len(table), _ROWS_AT_ONCE):
         rows = table[first : first + _ROWS_AT_ONCE]
-        values = ", ".join([f"({budget}, {now}, ?, ?, ?)"] * len(rows))
-        db.execute(f"INSERT INTO charges VALUES {values}", rows.ravel().tolist())  # noqa: S608 (numbers of our own)
+        db.execute("INSERT INTO charges VALUES " + ", ".join([row] * len(rows)), rows.ravel().tolist())  # noqa: S608
 
 
 def _check_affordable(db: sqlite3.Connection, about: dict[str, int], budget: Budget, *, users: int) -> None:
-    """Refuse a charge that is in the totals already and takes somebody above the budget."""
+    """Refuse a charge that is in the totals already and takes a user above the budget."""
     poor, *spent = db.execute(_OVERSPENT, about).fetchone()
     if not poor:
         return
     most = "SELECT max(epsilon), max(delta) FROM charges WHERE budget = :budget AND moment = :now"
-    asked = db.execute(most, about).fetchone()
-    left = Amount(*((about[name] - used) / _ONE for name, used in zip(Amount._fields, spent, strict=True)))
+    asked, limits = db.execute(most, about).fetchone(), (about["most_epsilon"], about["most_delta"])
+    left = Amount(*((limit - used) / _ONE for limit, used in zip(limits, spent, strict=True)))
     fits_from, advice = None, "ask for less"
-    if budget.window and asked[0] <= about["epsilon"] and asked[1] <= about["delta"]:
-        (last,) = db.execute(_LAST_IN_THE_WAY, about).fetchone()
-        fits_from = _EPOCH + last * _MICROSECOND + budget.window
+    if budget.window and asked[0] <= limits[0] and asked[1] <= limits[1]:
+        fits_from = _EPOCH + db.execute(_LAST_IN_THE_WAY, about).fetchone()[0] * _MICROSECOND + budget.window
         # Never an earlier moment than it is.
         advice = f"ask for less, or come back: it fits from {fits_from + timedelta(seconds=1):%Y-%m-%d %H:%M:%S} UTC on"
     share = f" for {poor:,} of {users:,} users" if users > 1 else ""
     error = OverspentError(
-        f"this would overspend the {budget.definition} budget{share}: {_text(*(units / _ONE for units in asked))} is "
-        f"asked for, {_text(*left)} is left of {budget}; {advice}"
+        f"this would overspend the {budget.definition} budget{share}: {Amount(*(units / _ONE for units in asked))} is "
+        f"asked for, {left} is left of {budget}; {advice}"
     )
     error.users, error.left, error.fits_from = poor, left, fits_from
     raise error

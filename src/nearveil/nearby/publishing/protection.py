@@ -23,7 +23,6 @@ from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace, check_noise_m
 from nearveil.privacy.guarantee import Guarantee, PrivacyDefinition, check_count
-from nearveil.privacy.ledger import duration_text
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -485,6 +484,20 @@ def among_card(mechanism: HideAmong, places: int, lasting: Lasting) -> Guarantee
         *one.notes, _RETURNS_NOTE, _CELL_BORDER_NOTE, *lasting.notes, _ERASED_NOTE, _ORDER_NOTE, _KEY_NOTE
     )  # fmt: skip
     return replace(alone, also=(together, *cells), notes=notes)
+
+
+def duration_text(duration: timedelta) -> str:
+    """Write a duration in the largest unit that divides it.
+
+    Examples
+    --------
+    >>> duration_text(timedelta(days=7)), duration_text(timedelta(hours=36))
+    ('7 days', '36 hours')
+    """
+    for name, unit in (("day", timedelta(days=1)), ("hour", timedelta(hours=1)), ("minute", timedelta(minutes=1))):
+        if duration % unit == timedelta(0):
+            return f"{duration // unit:,} {name}{'s' if duration // unit > 1 else ''}"
+    return f"{duration.total_seconds():g} seconds"
 
 
 def _a_window(window: timedelta) -> str:
