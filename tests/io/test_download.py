@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nearveil.io.download import ChecksumBasis, fetch_snap
 
 from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.io.datasets import SNAP_FILES, SnapFile
-from nearveil.io.download import ChecksumBasis, fetch_snap
 from tests.io.file_server import FileServer, serving, snap_file
 
 
