@@ -56,13 +56,17 @@ def location_in_frame(frame: Any, read: ReadOptions | None = None) -> Location:
         return Location(columns=(str(frame.geometry.name),), style=Style.WKB, is_geometry=True)
     shared = _shared(frame)
     names = _names(shared)
+
+    def values(name: str) -> Values:
+        return _values(shared.head(_FIRST_ROWS), name)
+
     if len(names) == 2 and (read is None or read == ReadOptions()):
         # Two columns alone may have any names, but no other order.
         try:
-            return find_location(names, read)
+            return find_location(names, read, values)
         except DataError:
             return Location(columns=tuple(names))
-    return find_location(names, read, lambda name: _values(shared.head(_FIRST_ROWS), name))
+    return find_location(names, read, values)
 
 
 def columns_of_frame(frame: Any, read: ReadOptions | None = None) -> tuple[str, ...]:
@@ -127,6 +131,8 @@ def published_frame(
         if location.is_geometry:
             return sys.modules["geopandas"].GeoDataFrame(data, geometry=own[location.columns[0]])
         return sys.modules["pandas"].DataFrame(data)
+    if library.is_pyarrow():
+        return _arrow_table(shared, placed, names, order)
     import narwhals as nw  # noqa: PLC0415 - for frames only
 
     series = [
@@ -135,12 +141,7 @@ def published_frame(
         else _plain_series(_column(shared, name), order)
         for name in names
     ]
-    native_frame = nw.from_dict({one.name: one for one in series}, backend=library).to_native()
-    if "pyarrow" in str(library):
-        from nearveil.io.readers import plain  # noqa: PLC0415 - needs pyarrow
-
-        return plain(native_frame)
-    return native_frame
+    return nw.from_dict({one.name: one for one in series}, backend=library).to_native()
 
 
 def frame_of_points(points: FloatArray, like: Any) -> Any:
@@ -160,12 +161,27 @@ def _plain_series(series: Any, order: IntArray) -> Any:
     """Return rows of a column without categories, or values under missing ones."""
     import narwhals as nw  # noqa: PLC0415 - for frames only
 
-    taken = series.gather_every(1)[order.tolist()]
+    taken = series[order.tolist()]
     if taken.dtype in (nw.Categorical, nw.Enum):
         return taken.cast(nw.String)
     if taken.dtype.is_nested() or taken.null_count():
         return nw.new_series(taken.name, taken.to_list(), taken.dtype, backend=taken.implementation)
     return taken
+
+
+def _arrow_table(shared: Any, placed: dict[str, Any], names: list[str], order: IntArray) -> Any:
+    """Return rows of a table of Arrow without metadata and categories, or values under missing ones."""
+    import pyarrow as pa  # noqa: PLC0415 - who has such a table has it
+
+    from nearveil.io.readers import plain  # noqa: PLC0415 - needs pyarrow
+
+    kept = plain(shared.to_native().select([name for name in names if name not in placed]).take(pa.array(order)))
+    columns = {}
+    for name in names:
+        column = pa.array(placed[name].tolist()) if name in placed else kept.column(name)
+        is_clean = name in placed or not (pa.types.is_nested(column.type) or column.null_count)
+        columns[name] = column if is_clean else pa.array(column.to_pylist(), column.type)
+    return pa.table(columns)
 
 
 def _as_list(values: Values) -> Any:

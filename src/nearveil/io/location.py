@@ -215,9 +215,9 @@ def find_location(
     pairs = _usual_pairs(names, projected=crs is not None)
     both = [geometry] if geometry else []
     own = [name for name in names if not (geometry and name in geometry.columns)]
-    for name in own if not both else ():
+    for name in filter(lambda name: not geometry and looks_like_names([name]), own):
         # Without coordinate columns it may have any name, unless it is two numbers, which may be anything.
-        if (has_usual_name := set(_words(name)) & _BOTH) or (not pairs and looks_like_names([name])):
+        if (has_usual_name := set(_words(name)) & _BOTH) or not pairs:
             found = location_in_column(name, crs, values)
             if found is not None and (has_usual_name or found.style is not Style.PAIR):
                 both.append(found)
@@ -395,6 +395,7 @@ def _decode(style: Style, values: Values) -> tuple[FloatArray, FloatArray]:
     kind = bytes if style is Style.WKB else str
     typed = objects([value if isinstance(value, kind) else None for value in values])
     if style is Style.WKT:
+        typed[:] = [value if value is not None and "(" in value else None for value in typed]
         for row, value in enumerate(typed):
             if value is not None and (found := _SRID.match(value)):
                 typed[row], stated[row] = value[found.end() :], int(found[1])

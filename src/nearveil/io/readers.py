@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -202,12 +202,15 @@ class _Input:
     def open(self) -> BinaryIO:
         """Open the file at its first byte, unpacked if it is gzipped."""
         try:
-            stream: BinaryIO = self.path.open("rb") if self._held is None else io.BytesIO(self._held)
+            stream: Any = self.path.open("rb") if self._held is None else io.BytesIO(self._held)
         except OSError as error:
             raise DataError(f"{self.name} cannot be read: {error.strerror}") from None
         is_gzip = stream.read(2) == b"\x1f\x8b"
         stream.seek(0)
-        return gzip.open(stream) if is_gzip else stream  # type: ignore[return-value]
+        if is_gzip and self._held is None:
+            stream.close()
+        packed = self.path if self._held is None else stream
+        return cast(BinaryIO, gzip.open(packed) if is_gzip else stream)
 
     def head(self) -> bytes:
         with _reading(self), self.open() as stream:
@@ -355,19 +358,23 @@ class _CsvSource(Source):
                     rows_of[numbers[: table.num_rows] - last - 1] = np.arange(table.num_rows)
                     table = table.take(pa.array(rows_of, mask=rows_of < 0))
                 last += table.num_rows
-                yield table
-        if missing := max(gaps, default=0) - last:
-            yield pa.table([pa.nulls(max(missing, 0), pa.string()) for _ in names], names=list(names))
+                if table.num_rows:
+                    yield table
+            if self._marks.count % 2:
+                # The rows after it were read as one value.
+                raise self._no_end("")
+        if (missing := max(gaps, default=0) - last) > 0:
+            yield pa.table([pa.nulls(missing, pa.string()) for _ in names], names=list(names))
 
     def _reader(self, stream: BinaryIO, names: Sequence[str]) -> Any:
-        source: Any = stream
         stream.read(self._bytes_before)
         if self._encoding not in ("utf-8", "utf-8-sig"):
-            source = pa.transcoding_input_stream(pa.PythonFile(stream), self._encoding, "utf-8")
+            stream = pa.transcoding_input_stream(pa.PythonFile(stream), self._encoding, "utf-8")
+        self._marks = _CountedMarks(stream)
         # One thread, so that rows are numbered.
         given = list(self._read.columns) or None
         return pyarrow.csv.open_csv(
-            source,
+            pa.PythonFile(self._marks, "r"),
             pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False, column_names=given),
             pyarrow.csv.ParseOptions(
                 delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=self._note_malformed
@@ -390,8 +397,12 @@ class _CsvSource(Source):
         """Say what is wrong, where Arrow would quote the row."""
         row = max(self._malformed, default=0)
         if "straddling" in str(error) or self._malformed.get(row, 0) % 2:
-            place = f"row {row} of {self._file.name}" if row else f"a row of {self._file.name}"
-            raise DataError(f"{place} has a quotation mark without an end, or more than 1 MB; correct it") from None
+            raise self._no_end(f", near row {row}" * bool(row)) from None
+
+    def _no_end(self, where: str) -> DataError:
+        return DataError(
+            f"{self._file.name} has a quotation mark without an end{where}, or a row of more than 1 MB; correct it"
+        )
 
     def bad_row(self, row: int) -> BadRowError:
         if row not in self._malformed:
@@ -399,6 +410,21 @@ class _CsvSource(Source):
         return BadRowError(
             f"row {row} of {self._file.name} has more or fewer values than the header has columns; correct it"
         )
+
+
+class _CountedMarks:
+    """A stream that counts quotation marks."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self.count = stream, 0
+
+    def read(self, size: int = -1) -> bytes:
+        block: bytes = self._stream.read(size)
+        self.count += block.count(b'"')
+        return block
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _batches(reader: Any, refuse: Callable[[pa.ArrowException], None]) -> Iterator[pa.RecordBatch]:
@@ -556,7 +582,8 @@ class _GdalSource(Source):
         if self._file.is_held:
             raise UsageError(f"a {self.extension} file cannot be read from a pipe; name a file on disk")
         with _reading_with_gdal(self._file):
-            layers = {name: pyogrio.read_info(self.path, layer=name) for name, _ in pyogrio.list_layers(self.path)}
+            names = [name for name, _kind in pyogrio.list_layers(self.path)]
+            layers = {name: pyogrio.read_info(self.path, layer=name, force_feature_count=True) for name in names}
         with_points = [
             name
             for name, info in layers.items()

@@ -69,12 +69,11 @@ def _numbers_in(values: Values) -> FloatArray:
     if values.dtype != object:
         return numbers(values)[:, None]
     point = location_in_column("", None, lambda _name: values[:100])
-    if point is not None:
-        return Location(columns=("",), style=point.style, srid=point.srid, crs=point.crs).decode([values])
-    if any(isinstance(value, dict | list | tuple | np.ndarray) for value in values[:100]):
-        parts = [(_flat(value) + [np.nan] * 8)[:8] for value in values]
-        return np.array(parts, dtype=np.float64).reshape(-1, 8)
-    return np.column_stack([numbers(values), numbers(values, decimal_comma=True)])
+    if point is None and any(isinstance(value, dict | list | tuple | np.ndarray) for value in values[:100]):
+        return np.array([(_flat(value) + [np.nan] * 8)[:8] for value in values], dtype=np.float64).reshape(-1, 8)
+    # Text such as 52,5 may be one number or two.
+    found = [numbers(values), numbers(values, decimal_comma=True)]
+    return np.column_stack(found if point is None else [*found, point.decode([values])])
 
 
 def _flat(value: Any) -> list[float]:

@@ -179,7 +179,7 @@ class _File(ABC):
 class _TextFile(_File):
     def __init__(self, path: Path, location: Location, source: Source, metadata: str) -> None:
         super().__init__(path, location, source, metadata)
-        opened = gzip.open if path.name.endswith(".gz") else open
+        opened = gzip.open if path.suffix.lower() == ".gz" else open
         self._stream: Any = opened(path, "wb")
 
     def finish(self) -> None:
@@ -205,7 +205,9 @@ class _CsvFile(_TextFile):
                 )
         if not self._is_begun:
             own = self._source.delimiter
-            self._delimiter = "\t" if ".tsv" in self._path.suffixes else "," if own == "\t" else own
+            self._delimiter = (
+                "\t" if self._path.name.lower().endswith((".tsv", ".tsv.gz")) else "," if own == "\t" else own
+            )
             header = pa.record_batch([pa.array([name]) for name in table.column_names], names=table.column_names)
             mark = b"\xef\xbb\xbf" if self._source.has_byte_order_mark else b""
             self._stream.write(mark + bytes(self._lines(header)))
@@ -365,15 +367,18 @@ class _GdalFile(_File):
             return
         table = pa.concat_tables(self._waiting, promote_options="default")
         self._waiting = []
+        driver = _DRIVERS[self._path.suffix.lower()]
         try:
             pyogrio.write_arrow(
                 table,
                 self._path,
                 layer="published",
-                driver=_DRIVERS[self._path.suffix],
+                driver=driver,
                 geometry_name=self._location.columns[0],
                 geometry_type="Point",
                 crs="EPSG:4326",
+                # An index would sort the rows.
+                **({"SPATIAL_INDEX": "NO"} if driver == "FlatGeobuf" else {}),
             )
         except (pyogrio.errors.DataSourceError, pyogrio.errors.FieldError, RuntimeError, ValueError):
             raise OutputError(
