@@ -1,0 +1,86 @@
+"""Nothing that Spark writes or shows has a secret or a true location in it."""
+
+import base64
+import struct
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+from tests.spark.conftest import Frame
+
+import nearveil.spark
+from nearveil.mechanisms.planar_laplace import PlanarLaplace
+from nearveil.spark import SparkFailedError, protect
+from nearveil.veil import Veil
+
+SECRET = bytes.fromhex("d1c7a93e5b8846f2a0e4c3917b6d25f8")
+KEY = bytes.fromhex("5be1c093d7f2486a91be07d34cfa6e281d90b5c2a7e8431f6c0d95be3a72f418")
+# Nine digits, so that none is met by chance.
+TRUE = np.array([(37.712345678 + number / 1e4, -122.412345678 - number / 1e4) for number in range(60)])
+
+
+def traces(values: list[bytes | float]) -> list[bytes]:
+    found: list[bytes] = []
+    for value in values:
+        if isinstance(value, bytes):
+            found += [value, value.hex().encode(), base64.b64encode(value).rstrip(b"="), repr(value)[2:-1].encode()]
+        else:
+            found += [struct.pack("<d", value), struct.pack(">d", value), repr(value).encode()]
+    return found
+
+
+def leaking(folder: Path, values: list[bytes | float]) -> list[str]:
+    """Names of files with one of the values in any form."""
+    wanted = traces(values)
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path.name for path in files if any(trace in path.read_bytes() for trace in wanted)]
+
+
+@pytest.mark.parametrize("user", [None, "id"])
+def test_secrets_and_true_locations_are_written_nowhere(
+    frame: Frame, spark_folder: Path, monkeypatch: pytest.MonkeyPatch, user: str | None
+) -> None:
+    monkeypatch.setattr(nearveil.spark, "new_stream_key", lambda: SECRET)
+    monkeypatch.setattr(Veil, "new_key", staticmethod(KEY.hex))
+    plans: list[Any] = []
+    mapped = nearveil.spark._mapped
+    monkeypatch.setattr(nearveil.spark, "_mapped", lambda *args: plans.append(mapped(*args)) or plans[-1])
+    result = protect(frame(TRUE, id=np.arange(60)), user=user, keep=["id"])
+    assert result.rows.count() == 60
+    private: list[bytes | float] = [SECRET, KEY, *TRUE.ravel().tolist()]
+    assert leaking(spark_folder, private) == []
+    texts = []
+    for plan in [*plans, result.rows]:
+        execution = plan._jdf.queryExecution()
+        texts += [execution.toString(), execution.logical().toJSON(), repr(result)]
+    assert "_PublishRows" in texts[3]
+    assert not any(trace in text.encode() for trace in traces(private) for text in texts)
+    # The search does find what is written: what is published, and the function's name.
+    assert leaking(spark_folder, [result.rows.first()["latitude"]]) != []  # type: ignore[index]
+    assert any(b"_PublishRows" in path.read_bytes() for path in (spark_folder / "events").iterdir())
+
+
+def test_errors_tell_no_values(frame: Frame, spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+    class Fails(PlanarLaplace):
+        def draw(self, x: Any, rows: Any) -> Any:
+            if TaskContext.get() is None:
+                return super().draw(x, rows)  # the driver tries it first, on locations of its own
+            raise ValueError(f"no noise for {x.tolist()} and {rows.key!r}")
+
+    cast = "cast(text as double) as latitude", "-122.4D as longitude"
+    text = spark.createDataFrame([("37.712345678x",)], "text string").selectExpr(*cast)
+    capfd.readouterr()
+    with pytest.raises(SparkFailedError, match=r"failed on an executor \(ValueError\)") as own:
+        protect(frame(TRUE), Fails())
+    with pytest.raises(SparkFailedError, match="Spark failed") as of_spark:
+        protect(text)
+    for error in (own.value, of_spark.value):
+        assert "12345678" not in "".join(traceback.format_exception(error))
+    # Spark's own log has its own error, with the value; ours has nothing of it.
+    said = "".join(capfd.readouterr())
+    assert "37.712345678" not in said.replace("37.712345678x", "")
+    assert "-122.412345678" not in said
