@@ -12,23 +12,22 @@ from __future__ import annotations
 import pickle
 import re
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 import numpy as np
 
-from nearveil.errors import DataError, NearveilError, UsageError, missing_package
+from nearveil.errors import DataError, NearveilError, UsageError, missing_package, without_context
 from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.registry import check_instance, is_own
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.randomness import NamedRows, new_stream_key, subkey
 from nearveil.region import Region
-from nearveil.types import BoolArray, FloatArray, ProgressBar, WordArray, no_bar
+from nearveil.types import FloatArray, ProgressBar, WordArray, no_bar
 from nearveil.veil import Veil
 
 try:
@@ -43,15 +42,11 @@ except ImportError:
 
 __all__ = ["Protected", "SparkFailedError", "protect"]
 
-Batches = Iterator[pa.RecordBatch]
-
 
 class Ledger(Protocol):
     """Keeps users' losses, as `nearveil.privacy.ledger.Ledger` does."""
 
-    def charge(
-        self, guarantees: Sequence[Guarantee], users: Sequence[str], counts: Sequence[int] | None = None
-    ) -> None:
+    def charge(self, guarantees: Sequence[Guarantee], users: Sequence[str], counts: Sequence[int]) -> None:
         """Charge all users, each ``counts`` times, or refuse with an error."""
 
 
@@ -74,6 +69,7 @@ class SparkFailedError(NearveilError):
     """Spark failed; its own log says more."""
 
 
+@without_context()
 def protect(
     df: DataFrame,
     mechanism: Mechanism | None = None,
@@ -115,15 +111,13 @@ def protect(
         Shows the two steps.
     """
     mechanism = PlanarLaplace() if mechanism is None else mechanism
-    _check_mechanism(mechanism)
+    _check(df, mechanism)
     if ledger is not None and (user is None or not mechanism.guarantee.is_promised):
-        raise UsageError(
-            "a ledger charges users for a loss; name their column with user=, and use another mechanism "
-            "if this one promises nothing"
-        )
-    _check_frame(df)
+        raise UsageError("a ledger needs user=, the column of those to charge, and a mechanism that promises something")
     columns = _find_columns(df.schema, user, keep, (latitude, longitude), keep_all=keep_all)
-    veil = _veil(mechanism) if user is not None and type(mechanism) is PlanarLaplace else None
+    veil = None
+    if user is not None and type(mechanism) is PlanarLaplace:
+        veil = Veil(Veil.new_key(), mechanism.noise_m)
     bar = progress or no_bar
     with _without_values():
         # By position: names may have dots in them, or differ in case alone.
@@ -136,15 +130,9 @@ def protect(
                 raise DataError("the rows changed while they were being protected; protect a table that is at rest")
             advance(count)
         guarantee = _charged(published, columns, mechanism, ledger, by_place=veil is not None)
-        rows = published.drop(_PLACE).toDF(*columns.names)
-    return Protected(
-        rows=rows,
-        guarantee=guarantee,
-        mechanism=mechanism,
-        count=count,
-        left_out=columns.left_out,
-        warnings=(_KEPT_ALL,) if keep_all else (),
-    )
+        rows = published.drop(published.columns[-1]).toDF(*columns.names)
+    told, out = (_KEPT_ALL,) if keep_all else (), columns.left_out
+    return Protected(rows=rows, guarantee=guarantee, mechanism=mechanism, count=count, left_out=out, warnings=told)
 
 
 # What is checked before Spark does anything, and which columns are what.
@@ -154,7 +142,11 @@ _LATITUDES, _LONGITUDES = {"latitude", "lat"}, {"longitude", "lon", "lng", "long
 _NESTED = (types.ArrayType, types.MapType, types.StructType, types.VariantType)
 
 
-def _check_mechanism(mechanism: Mechanism) -> None:
+def _check(df: DataFrame, mechanism: Mechanism) -> None:
+    if not isinstance(df, DataFrame) or df.isStreaming:
+        raise UsageError("df must be a Spark DataFrame that is no stream; nearveil.protect takes files and frames")
+    if type(df).__module__.startswith("pyspark.sql.connect"):
+        raise UsageError("Spark Connect writes functions, and the secret in them, into plans; use a classic session")
     if not is_mechanism(mechanism):
         raise UsageError("mechanism must be a Mechanism, such as PlanarLaplace(500)")
     if mechanism.seed is not None:
@@ -163,23 +155,6 @@ def _check_mechanism(mechanism: Mechanism) -> None:
         raise UsageError(f"{type(mechanism).__name__} is not fitted; call its fit(points) first, with some locations")
     if not is_own(mechanism):
         check_instance(mechanism)
-
-
-def _check_frame(df: DataFrame) -> None:
-    if not isinstance(df, DataFrame) or df.isStreaming:
-        raise UsageError(
-            "df must be a Spark DataFrame that is no stream; nearveil.protect takes files and other frames"
-        )
-    if type(df).__module__.startswith("pyspark.sql.connect"):
-        raise UsageError(
-            "Spark Connect writes functions, and the secret in them, into plans that servers log; use a classic session"
-        )
-
-
-def _veil(mechanism: PlanarLaplace) -> Veil:
-    if not 50 <= mechanism.noise_m <= 100_000:
-        raise UsageError("with user=, noise_m must be from 50 to 100,000; change it, or leave user= out")
-    return Veil(Veil.new_key(), mechanism.noise_m)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +167,8 @@ class _Columns:
     left_out: tuple[str, ...]
     location: tuple[int, int]
     user: int | None
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """Columns of numbers beside the location, which might repeat a coordinate."""
-        found = (at for at, kind in enumerate(self.kinds) if isinstance(kind, types.NumericType))
-        return tuple(at for at in found if at not in self.location)
+    numbers: tuple[int, ...]
+    """Further columns of numbers, which might repeat a coordinate."""
 
 
 def _find_columns(
@@ -205,24 +176,27 @@ def _find_columns(
 ) -> _Columns:
     if isinstance(keep, str):
         raise UsageError("keep must be a list of columns, such as keep=['age']")
+    of_kind = [column.dataType for column in schema]
     flat = [column.name for column in schema if not isinstance(column.dataType, _NESTED)]
     found = [_position(schema.names, name) for name in _location(schema.names, location)]
-    if not all(isinstance(schema[at].dataType, types.NumericType) for at in found):
+    if not all(isinstance(of_kind[at], types.NumericType) for at in found):
         raise DataError("the columns of the location must hold numbers; cast them to double")
     named = {*found, *(_position(schema.names, name) for name in (*keep, *(flat if keep_all else ())))}
     if user is not None:
         user_at = _position(schema.names, user)
-        if user_at in found or not isinstance(schema[user_at].dataType, types.IntegralType | types.StringType):
+        if user_at in found or not isinstance(of_kind[user_at], types.IntegralType | types.StringType):
             raise DataError(f"column {user!r} must hold text or whole numbers to tell users apart; cast it to string")
         named.add(user_at)
     published = sorted(named)
+    numbers = [at for at in published if at not in found and isinstance(of_kind[at], types.NumericType)]
     return _Columns(
         names=tuple(schema.names[at] for at in published),
-        kinds=tuple(types.DoubleType() if at in found else _plain(schema[at].dataType) for at in published),
+        kinds=tuple(types.DoubleType() if at in found else _plain(of_kind[at]) for at in published),
         published=tuple(published),
         left_out=tuple(name for at, name in enumerate(schema.names) if at not in named),
         location=(published.index(found[0]), published.index(found[1])),
         user=None if user is None else published.index(user_at),
+        numbers=tuple(published.index(at) for at in numbers),
     )
 
 
@@ -245,8 +219,7 @@ def _position(names: list[str], name: str) -> int:
 def _plain(kind: types.DataType) -> types.DataType:
     """Return the type without metadata of its parts: statistics of true locations may hide there."""
     if isinstance(kind, types.StructType):
-        parts = [types.StructField(part.name, _plain(part.dataType), part.nullable) for part in kind]
-        return types.StructType(parts)
+        return types.StructType([types.StructField(part.name, _plain(part.dataType), part.nullable) for part in kind])
     if isinstance(kind, types.ArrayType):
         return types.ArrayType(_plain(kind.elementType), kind.containsNull)
     if isinstance(kind, types.MapType):
@@ -255,8 +228,6 @@ def _plain(kind: types.DataType) -> types.DataType:
 
 
 # The driver's steps.
-
-_ORDER, _PLACE = ("order_0", "order_1"), "place"
 
 
 def _checked_rows(true: DataFrame, columns: _Columns, region: Region) -> int:
@@ -275,21 +246,20 @@ def _checked_rows(true: DataFrame, columns: _Columns, region: Region) -> int:
     for fault, number in zip(faults, counts, strict=False):
         if number:
             raise DataError(f"{number:,} of the rows {'is' if number == 1 else 'are'} {fault}")
-    copies = np.reshape(counts[len(faults) :], (-1, 3)).tolist()
-    for at, (values, *near) in zip(columns.numbers, copies, strict=True):
+    for at, (values, *near) in zip(columns.numbers, np.reshape(counts[len(faults) :], (-1, 3)).tolist(), strict=True):
         if values and max(near) >= values / 2:
             raise DataError(f"column {columns.names[at]!r} repeats a coordinate of the location; leave it out")
     return int(count)
 
 
 def _published_rows(true: DataFrame, columns: _Columns, mechanism: Mechanism, veil: Veil | None) -> DataFrame:
-    """Compute the published rows once and forget how: a plan that is computed again could meet other data."""
+    """Compute the published rows, and a number of the place, once: a plan that runs again could meet other data."""
     context = true.sparkSession.sparkContext
     # The mechanism may be large, and what is large Spark keeps in files; so the secret does not go with it.
     task = _PublishRows(columns, context.broadcast(_pickled(mechanism.settled())), new_stream_key(), veil)
     rows = _mapped(true, task, [*columns.kinds, *[types.LongType()] * 3])
-    names = [f"c{at}" for at in range(len(columns.kinds))]
-    plan = rows.toDF(*names, *_ORDER, _PLACE).repartition(*_ORDER).sortWithinPartitions(*_ORDER).drop(*_ORDER)
+    order = rows.columns[-3:-1]
+    plan = rows.repartition(*order).sortWithinPartitions(*order).drop(*order)
     return plan.localCheckpoint() if context.getCheckpointDir() is None else plan.checkpoint()
 
 
@@ -305,11 +275,12 @@ def _charged(
             "Counted per row: losses of a user's rows add up, and rows at one location average out. With user=, a "
             "user's rows in one place get one location."
         )
-    counted = functions.count_distinct(_PLACE) if by_place else functions.count("*")
+    counted = functions.count_distinct(published.columns[-1]) if by_place else functions.count("*")
     users = published.groupBy(f"c{columns.user}").agg(counted.alias("count"))
     most = users.agg(functions.max("count")).collect()[0][0]
     if by_place:
-        guarantee = _counted_per_place(guarantee, most)
+        # Veil's noise ends at 37 times its mean, which adds this much for places up to 10 times the mean apart.
+        guarantee = _counted_per_place(replace(guarantee, delta=8e-10), most)
     elif most > 1:
         raise DataError("some users have several rows, and this mechanism takes one per user; use PlanarLaplace")
     if ledger is not None:
@@ -326,7 +297,7 @@ def _counted_per_place(guarantee: Guarantee, most: int) -> Guarantee:
     )
 
 
-def _mapped(df: DataFrame, task: _Task, kinds: list[types.DataType]) -> DataFrame:
+def _mapped(df: DataFrame, task: Task, kinds: list[types.DataType]) -> DataFrame:
     """Return a plan in which a task turns the batches of each partition into others, with columns of these types."""
     schema = types.StructType([types.StructField(f"c{at}", kind) for at, kind in enumerate(kinds)])
     # Spark hands a large task to executors through a file, and a task may hold the secret.
@@ -336,8 +307,12 @@ def _mapped(df: DataFrame, task: _Task, kinds: list[types.DataType]) -> DataFram
     with warnings.catch_warnings():
         # Spark asks for pandas even where Arrow does all the work, and warns of versions that it does not know.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-        return df.mapInArrow(task, schema)
+        return df.mapInArrow(partial(_guarded, task), schema)
 
+
+_pickled: Callable[[object], bytes] = cloudpickle.dumps
+# Once per process and not per task: so are the tables that a mechanism looks locations up in.
+_unpickled: Callable[[bytes], Any] = lru_cache(maxsize=2)(pickle.loads)
 
 _OF_TASKS = re.compile(r"Nearveil failed on an executor \(\w+\); please report it")
 # Both print a whole message of Spark, with values, as soon as there is an error.
@@ -347,74 +322,54 @@ _LOGGERS = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", 
 @contextmanager
 def _without_values() -> Iterator[None]:
     """Turn an error of Spark into a sentence with its class; what else it says may have values of the data in it."""
-    before = [logger.disabled for logger in _LOGGERS]
+    for logger in _LOGGERS:
+        logger.disabled = True
     try:
-        for logger in _LOGGERS:
-            logger.disabled = True
         yield
     except (PySparkException, Py4JError) as error:
         own = _OF_TASKS.search(str(error))
         sentence = f"Spark failed ({type(error).__name__}); its own log, at level INFO, says more"
         raise SparkFailedError(own[0] if own else sentence) from None
     finally:
-        for logger, disabled in zip(_LOGGERS, before, strict=True):
-            logger.disabled = disabled
+        for logger in _LOGGERS:
+            logger.disabled = False
 
 
 # Tasks for executors: Arrow batches of the published columns come in, with true locations.
 
-_METERS_PER_DEGREE = 111_195.0
-_COPY_M = 100.0
+_COPY_DEG = 100 / 111_195
+Batches = Iterator[pa.RecordBatch]
+Task = Callable[[Batches], Batches]
+
+
+def _guarded(task: Task, batches: Batches) -> Batches:
+    """Run a task; of its errors, tell the name of their class only, as they may hold values of the data."""
+    try:
+        yield from task(batches)
+    except Exception as error:
+        raise SparkFailedError(f"Nearveil failed on an executor ({type(error).__name__}); please report it") from None
 
 
 @dataclass(frozen=True)
-class _Task(ABC):
-    """What an executor does with the batches of a partition."""
-
-    columns: _Columns
-
-    def __call__(self, batches: Batches) -> Batches:
-        """Run the task; of its errors, tell the name of their class, as they may hold values of the data."""
-        try:
-            yield from self.run(batches)
-        except Exception as error:
-            sentence = f"Nearveil failed on an executor ({type(error).__name__}); please report it"
-            raise SparkFailedError(sentence) from None
-
-    @abstractmethod
-    def run(self, batches: Batches) -> Batches:
-        """Return the batches that take their place."""
-
-    def points(self, batch: pa.RecordBatch) -> FloatArray:
-        """Return the locations of a batch."""
-        return np.column_stack([_numbers(batch.column(at)) for at in self.columns.location])
-
-
-@dataclass(frozen=True)
-class _CheckRows(_Task):
+class _CheckRows:
     """Count rows, those that cannot be used, and copies of coordinates in columns of numbers."""
 
+    columns: _Columns
     region: Region
 
-    def run(self, batches: Batches) -> Batches:
-        """Return one row with the counts."""
+    def __call__(self, batches: Batches) -> Batches:
         counts = [self._counts(batch) for batch in batches]
         if counts:
             yield _batch(np.sum(counts, axis=0).reshape(-1, 1))
 
     def _counts(self, batch: pa.RecordBatch) -> list[int]:
-        points, user = self.points(batch), self.columns.user
+        points, user = _points(batch, self.columns), self.columns.user
         missing = ~np.isfinite(points).all(axis=1)
         on_earth = (np.abs(points) <= (90.0, 180.0)).all(axis=1)
         there = points[on_earth]
-        no_user = 0 if user is None else _without_user(batch.column(user)).sum()
-        counts = [
-            len(points),
-            missing.sum(),
-            (~missing & ~on_earth).sum(),
-            (~self.region.contains(there)).sum(),
-            no_user,
-        ]
+        no_user = 0 if user is None else sum(not each for each in _texts(batch, user))
+        outside = ~self.region.contains(there)
+        counts = [len(points), missing.sum(), (~missing & ~on_earth).sum(), outside.sum(), no_user]
         for at in self.columns.numbers:
             counts += _near(_numbers(batch.column(at))[on_earth], there)
         return counts
@@ -424,36 +379,35 @@ def _near(values: FloatArray, points: FloatArray) -> list[int]:
     """Return how many values there are, and how many within 100 m of the row's latitude and longitude."""
     north = values - points[:, 0]
     east = ((values - points[:, 1] + 180) % 360 - 180) * np.cos(np.radians(points[:, 0]))
-    return [np.isfinite(values).sum(), *((np.abs(gap) * _METERS_PER_DEGREE <= _COPY_M).sum() for gap in (north, east))]
+    return [np.isfinite(values).sum(), *((np.abs(gap) <= _COPY_DEG).sum() for gap in (north, east))]
 
 
 @dataclass(frozen=True)
-class _PublishRows(_Task):
+class _PublishRows:
     """Replace true locations by published ones; add two numbers to deal and sort rows by, and one of the place.
 
     The mechanism is public and may be large. The secrets are small, travel with the task and are shown nowhere.
     """
 
+    columns: _Columns
     mechanism: Any = field(repr=False)
     secret: bytes = field(repr=False)
     veil: Veil | None = field(repr=False)
 
-    def run(self, batches: Batches) -> Batches:
-        """Return the same rows, the same whenever and wherever they are computed."""
-        mechanism, context, first = _unpickled(self.mechanism.value), TaskContext.get(), 0
-        assert context is not None  # noqa: S101 - it runs on executors only
+    def __call__(self, batches: Batches) -> Batches:
+        mechanism, partition, first = _unpickled(self.mechanism.value), TaskContext().partitionId(), 0
         for batch in batches:
             if batch.num_rows:
-                names = row_names(self.points(batch), context.partitionId(), first, self.secret)
+                names = row_names(_points(batch, self.columns), partition, first, self.secret)
                 yield self._published(batch, mechanism, names)
             first += batch.num_rows
 
     def _published(self, batch: pa.RecordBatch, mechanism: Mechanism, names: WordArray) -> pa.RecordBatch:
-        points, place = self.points(batch), np.zeros(batch.num_rows, dtype=np.int64)
+        points, place = _points(batch, self.columns), np.zeros(batch.num_rows, dtype=np.int64)
         if self.veil is None or self.columns.user is None:
             published = mechanism.perturb_rows(points, NamedRows(subkey(self.secret, "noise"), names))
         else:
-            users = batch.column(self.columns.user).cast(pa.string()).to_pylist()
+            users = _texts(batch, self.columns.user)
             published = np.column_stack(self.veil.blur_many(users, *points.T.tolist()))
             # Counted before locations are moved into the region, where two cells may get the same.
             place = np.rint(published * 1e5).astype(np.int64) @ (100_000_000, 1)
@@ -478,9 +432,8 @@ def row_names(points: FloatArray, partition: int, first: int, secret: bytes) -> 
 
 
 def _batch(columns: Any) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [pa.array(each) for each in columns], names=[f"c{at}" for at in range(len(columns))]
-    )
+    names = [f"c{at}" for at in range(len(columns))]
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names)
 
 
 def _numbers(column: pa.Array) -> FloatArray:
@@ -488,18 +441,9 @@ def _numbers(column: pa.Array) -> FloatArray:
     return numbers
 
 
-def _without_user(users: pa.Array) -> BoolArray:
-    empty = users.cast(pa.string()).fill_null("").to_numpy(zero_copy_only=False) == ""
-    return np.asarray(empty)
+def _points(batch: pa.RecordBatch, columns: _Columns) -> FloatArray:
+    return np.column_stack([_numbers(batch.column(at)) for at in columns.location])
 
 
-def _pickled(value: object) -> bytes:
-    made: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
-    return made
-
-
-@lru_cache(maxsize=2)
-def _unpickled(mechanism: bytes) -> Mechanism:
-    # Once per process and not per task: so are the tables that a mechanism looks locations up in.
-    made: Mechanism = pickle.loads(mechanism)  # noqa: S301 - from the driver, as this very code is
-    return made
+def _texts(batch: pa.RecordBatch, at: int) -> list[str]:
+    return batch.column(at).cast(pa.string()).to_pylist()  # type: ignore[no-any-return]

@@ -14,26 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from nearveil.types import FloatArray
 
 # What Spark writes is kept and not compressed, so that it can be searched. Few rows are not worth compiling queries.
-SETTINGS = {
-    "spark.eventLog.enabled": "true",
-    "spark.eventLog.compress": "false",
-    "spark.eventLog.rolling.enabled": "false",
-    "spark.shuffle.compress": "false",
-    "spark.shuffle.spill.compress": "false",
-    "spark.broadcast.compress": "false",
-    "spark.rdd.compress": "false",
-    "spark.cleaner.referenceTracking": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
-    "spark.ui.enabled": "false",
-}
+SETTINGS = """
+spark.eventLog.enabled=true spark.eventLog.compress=false spark.eventLog.rolling.enabled=false
+spark.shuffle.compress=false spark.shuffle.spill.compress=false spark.broadcast.compress=false spark.rdd.compress=false
+spark.cleaner.referenceTracking=false spark.driver.host=127.0.0.1 spark.driver.bindAddress=127.0.0.1
+spark.driver.memory=512m spark.sql.adaptive.enabled=false spark.sql.codegen.wholeStage=false
+spark.sql.codegen.factoryMode=NO_CODEGEN spark.sql.shuffle.partitions=2 spark.ui.enabled=false
+spark.sql.execution.arrow.maxRecordsPerBatch=500
+"""
 
 Frame = Callable[..., DataFrame]
 
@@ -53,7 +41,7 @@ def spark(spark_folder: Path) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(spark_folder / "warehouse"),
     }
     builder = SparkSession.builder.master("local[2,3]").appName("nearveil tests")
-    for name, value in {**SETTINGS, **folders}.items():
+    for name, value in [setting.split("=") for setting in SETTINGS.split()] + list(folders.items()):
         builder = builder.config(name, value)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
+from pyspark.sql.classic.dataframe import DataFrame
 from tests.spark.conftest import Frame
 
 import nearveil.spark
@@ -24,20 +25,19 @@ TRUE = np.array([(37.712345678 + number / 1e4, -122.412345678 - number / 1e4) fo
 
 
 def traces(values: list[bytes | float]) -> list[bytes]:
-    found: list[bytes] = []
-    for value in values:
-        if isinstance(value, bytes):
-            found += [value, value.hex().encode(), base64.b64encode(value).rstrip(b"="), repr(value)[2:-1].encode()]
-        else:
-            found += [struct.pack("<d", value), struct.pack(">d", value), repr(value).encode()]
-    return found
+    """All ways to write the values down."""
+    secrets = [value for value in values if isinstance(value, bytes)]
+    numbers = [value for value in values if not isinstance(value, bytes)]
+    ways = [bytes, lambda value: value.hex().encode(), base64.b64encode, lambda value: repr(value)[2:-1].encode()]
+    found = [way(value).rstrip(b"=") for value in secrets for way in ways]
+    packed = [struct.pack(order + "d", value) for value in numbers for order in "<>"]
+    return [*found, *packed, *(repr(value).encode() for value in numbers)]
 
 
 def leaking(folder: Path, values: list[bytes | float]) -> list[str]:
     """Names of files with one of the values in any form."""
-    wanted = traces(values)
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return [path.name for path in files if any(trace in path.read_bytes() for trace in wanted)]
+    files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return [name for name, content in files.items() if any(trace in content for trace in traces(values))]
 
 
 @pytest.mark.parametrize("user", [None, "id"])
@@ -46,22 +46,20 @@ def test_secrets_and_true_locations_are_written_nowhere(
 ) -> None:
     monkeypatch.setattr(nearveil.spark, "new_stream_key", lambda: SECRET)
     monkeypatch.setattr(Veil, "new_key", staticmethod(KEY.hex))
-    plans: list[Any] = []
-    mapped = nearveil.spark._mapped
-    monkeypatch.setattr(nearveil.spark, "_mapped", lambda *args: plans.append(mapped(*args)) or plans[-1])
+    plans = []
+    map_in_arrow = DataFrame.mapInArrow
+    monkeypatch.setattr(DataFrame, "mapInArrow", lambda *args: plans.append(map_in_arrow(*args)) or plans[-1])
     result = protect(frame(TRUE, id=np.arange(60)), user=user, keep=["id"])
     assert result.rows.count() == 60
     private: list[bytes | float] = [SECRET, KEY, *TRUE.ravel().tolist()]
     assert leaking(spark_folder, private) == []
-    texts = []
-    for plan in [*plans, result.rows]:
-        execution = plan._jdf.queryExecution()
-        texts += [execution.toString(), execution.logical().toJSON(), repr(result)]
-    assert "_PublishRows" in texts[3]
-    assert not any(trace in text.encode() for trace in traces(private) for text in texts)
-    # The search does find what is written: what is published, and the function's name.
+    executions = [plan._jdf.queryExecution() for plan in [*plans, result.rows]]
+    texts = repr(result) + "".join(execution.toString() + execution.logical().toJSON() for execution in executions)
+    assert texts.count("MapInArrow") > 2
+    assert not any(trace in texts.encode() for trace in traces(private))
+    # The search does find what is written: what is published, and plans.
     assert leaking(spark_folder, [result.rows.first()["latitude"]]) != []  # type: ignore[index]
-    assert any(b"_PublishRows" in path.read_bytes() for path in (spark_folder / "events").iterdir())
+    assert any(b"MapInArrow" in path.read_bytes() for path in (spark_folder / "events").iterdir())
 
 
 def test_errors_tell_no_values(frame: Frame, spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
