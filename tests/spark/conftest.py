@@ -1,7 +1,7 @@
 """One Spark session for all tests: two threads of one JVM, which runs each task up to three times."""
 
-import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -35,18 +35,13 @@ def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def spark(spark_folder: Path) -> Iterator[SparkSession]:
     (spark_folder / "events").mkdir()
-    folders = {
-        "spark.eventLog.dir": (spark_folder / "events").as_uri(),
-        "spark.local.dir": str(spark_folder / "local"),
-        "spark.sql.warehouse.dir": str(spark_folder / "warehouse"),
-    }
-    builder = SparkSession.builder.master("local[2,3]").appName("nearveil tests")
-    for name, value in [setting.split("=") for setting in SETTINGS.split()] + list(folders.items()):
-        builder = builder.config(name, value)
+    builder = SparkSession.builder.master("local[2,3]").config("spark.local.dir", str(spark_folder / "local"))
+    builder = builder.config("spark.eventLog.dir", (spark_folder / "events").as_uri())
+    for setting in SETTINGS.split():
+        builder = builder.config(*setting.split("="))
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
         monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
         session = builder.getOrCreate()
         yield session
         session.stop()
@@ -58,8 +53,7 @@ def frame(spark: SparkSession, tmp_path: Path) -> Frame:
 
     def make(points: FloatArray, **columns: object) -> DataFrame:
         table = pa.table({"latitude": points[:, 0], "longitude": points[:, 1], **columns})
-        folder = tmp_path / f"true-{len(os.listdir(tmp_path))}"  # noqa: PTH208
-        folder.mkdir()
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
         half = (len(table) + 1) // 2
         for number in range(2):
             pq.write_table(table.slice(number * half, half), folder / f"{number}.parquet")

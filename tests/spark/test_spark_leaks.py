@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
-from pyspark.sql.classic.dataframe import DataFrame
 from tests.spark.conftest import Frame
 
 import nearveil.spark
@@ -24,20 +23,18 @@ KEY = bytes.fromhex("5be1c093d7f2486a91be07d34cfa6e281d90b5c2a7e8431f6c0d95be3a7
 TRUE = np.array([(37.712345678 + number / 1e4, -122.412345678 - number / 1e4) for number in range(60)])
 
 
-def traces(values: list[bytes | float]) -> list[bytes]:
-    """All ways to write the values down."""
-    secrets = [value for value in values if isinstance(value, bytes)]
-    numbers = [value for value in values if not isinstance(value, bytes)]
-    ways = [bytes, lambda value: value.hex().encode(), base64.b64encode, lambda value: repr(value)[2:-1].encode()]
-    found = [way(value).rstrip(b"=") for value in secrets for way in ways]
-    packed = [struct.pack(order + "d", value) for value in numbers for order in "<>"]
-    return [*found, *packed, *(repr(value).encode() for value in numbers)]
+def traces(secrets: list[bytes], numbers: list[float]) -> list[bytes]:
+    """All ways to write them down."""
+    found = [way for each in secrets for way in (each, each.hex().encode(), repr(each)[2:-1].encode())]
+    found += [base64.b64encode(each).rstrip(b"=") for each in secrets]
+    found += [struct.pack(order + "d", number) for number in numbers for order in "<>"]
+    return [*found, *(repr(number).encode() for number in numbers)]
 
 
-def leaking(folder: Path, values: list[bytes | float]) -> list[str]:
-    """Names of files with one of the values in any form."""
-    files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    return [name for name, content in files.items() if any(trace in content for trace in traces(values))]
+def leaking(folder: Path, wanted: list[bytes]) -> list[Path]:
+    """Files with one of the traces."""
+    files = [(path, path.read_bytes()) for path in folder.rglob("*") if path.is_file()]
+    return [path for path, content in files if any(trace in content for trace in wanted)]
 
 
 @pytest.mark.parametrize("user", [None, "id"])
@@ -46,20 +43,24 @@ def test_secrets_and_true_locations_are_written_nowhere(
 ) -> None:
     monkeypatch.setattr(nearveil.spark, "new_stream_key", lambda: SECRET)
     monkeypatch.setattr(Veil, "new_key", staticmethod(KEY.hex))
-    plans = []
-    map_in_arrow = DataFrame.mapInArrow
-    monkeypatch.setattr(DataFrame, "mapInArrow", lambda *args: plans.append(map_in_arrow(*args)) or plans[-1])
+    plans: list[Any] = []
+    mapped = nearveil.spark._mapped
+
+    def watched(*args: Any) -> Any:
+        plans.append(mapped(*args))
+        return plans[-1]
+
+    monkeypatch.setattr(nearveil.spark, "_mapped", watched)
     result = protect(frame(TRUE, id=np.arange(60)), user=user, keep=["id"])
-    assert result.rows.count() == 60
-    private: list[bytes | float] = [SECRET, KEY, *TRUE.ravel().tolist()]
+    private = traces([SECRET, KEY], TRUE.ravel().tolist())
     assert leaking(spark_folder, private) == []
     executions = [plan._jdf.queryExecution() for plan in [*plans, result.rows]]
     texts = repr(result) + "".join(execution.toString() + execution.logical().toJSON() for execution in executions)
     assert texts.count("MapInArrow") > 2
-    assert not any(trace in texts.encode() for trace in traces(private))
+    assert not any(trace in texts.encode() for trace in private)
     # The search does find what is written: what is published, and plans.
-    assert leaking(spark_folder, [result.rows.first()["latitude"]]) != []  # type: ignore[index]
-    assert any(b"MapInArrow" in path.read_bytes() for path in (spark_folder / "events").iterdir())
+    assert leaking(spark_folder, traces([], [result.rows.collect()[0]["latitude"]])) != []
+    assert leaking(spark_folder / "events", [b"MapInArrow"]) != []
 
 
 def test_errors_tell_no_values(frame: Frame, spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
