@@ -9,7 +9,7 @@ import click
 
 from nearveil.cli._output import with_options
 from nearveil.errors import NearveilError
-from nearveil.region import metres
+from nearveil.lengths import meters
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -65,14 +65,14 @@ class Group(Command, click.Group):
 
 
 class Length(click.ParamType[float]):
-    """A length such as 500m or 0.5km, in meters."""
+    """A length such as 500m, 0.5km or 0.3mi, in meters."""
 
     name = "length"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Read a length."""
         del ctx
-        return metres(str(value), param.opts[0] if param else "a length")
+        return meters(str(value), param.opts[0] if param else "a length")
 
 
 def command(**kwargs: Any) -> Callable[[Callable[..., Any]], Command]:

@@ -34,7 +34,7 @@ from nearveil.evaluation.attack import AttackOutcome, PopulationAttack, attack_p
 from nearveil.evaluation.attack_experiment import LEAST_TAU_M, AttackProtocol
 from nearveil.io.atomic import check_output
 from nearveil.io.datasets import Dataset, DatasetName
-from nearveil.io.people import ReadOptions
+from nearveil.io.readers import ReadOptions
 from nearveil.report.tables import attack_document, table_notes, with_paper
 from nearveil.report.text_table import text_table
 
@@ -299,7 +299,7 @@ def _lists_of_service(answers: Answers, policy: str | None, given: dict[str, str
 def _check_learned(chosen: MechanismChoice, people: Dataset) -> None:
     """Refuse intervals or cells of another region; all populations are in one."""
     if chosen.learned is not None and not chosen.learned.region.same_edges(people.region):
-        kind = "intervals" if chosen.cells is None else "cells"
+        kind = "cells" if "cells" in chosen.files else "intervals"
         raise UsageError(f"the {kind} file is for another region than {people.name}; fit {kind} for its region")
 
 

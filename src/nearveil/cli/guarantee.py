@@ -11,7 +11,7 @@ import click
 
 from nearveil.cli._command import command, option
 from nearveil.cli._mechanism import MechanismChoice, mechanism_options
-from nearveil.cli._options import FILE, json_option, optional_region, region_option
+from nearveil.cli._options import FILE, json_option, region_option
 from nearveil.cli._output import say, say_json, waiting
 from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError
@@ -20,9 +20,9 @@ from nearveil.io.synthetic import PEOPLE
 from nearveil.privacy.explain import explain
 from nearveil.privacy.guarantee import Guarantee, guarantee_from_dict
 
-_MADE_UP = (
-    f"This is for the {{0}} of a made-up city ({PEOPLE:,} people, a fixed seed). The {{0}} of your people will differ "
-    "in number and size; 'nearveil protect' prints their card, and 'nearveil guarantee FILE' explains it."
+_SYNTHETIC = (
+    f"This is for the {{0}} of a synthetic city of {PEOPLE:,} users; those of your users differ in number and size. "
+    "'nearveil protect' prints their guarantee, and 'nearveil guarantee FILE' explains it."
 )
 
 
@@ -34,21 +34,21 @@ _MADE_UP = (
     required=False,
     help="Output of 'protect --json', 'fit --json' or 'certify'; - for standard input.",
 )
-@region_option
 @mechanism_options
+@region_option
 @option(
     "--card",
     type=click.Choice(["short", "full"]),
-    help="Print the card of the guarantee instead of the explanation.",
+    help="Print a summary of the guarantee instead.",
 )
 @json_option
 def guarantee(
-    source: Path | None, *, region: str | None, mechanism: MechanismChoice, card: str | None, json: bool
+    source: Path | None, *, mechanism: MechanismChoice, region: str | None, card: str | None, json: bool
 ) -> None:
     """Explain in plain words what a release guarantees, and what it does not.
 
     Explains the guarantee in FILE, or that of the mechanism that the options describe (dprs and hide-among on a
-    made-up city).
+    synthetic city).
     """
     if source is not None and (mechanism.is_given or region is not None):
         raise UsageError("give either a FILE or options that describe a mechanism, not both")
@@ -60,11 +60,11 @@ def guarantee(
 
 
 def _of_mechanism(mechanism: MechanismChoice, region: str | None) -> Guarantee:
-    built = mechanism.build(optional_region(region, mechanism.learned), for_made_up_users=True)
+    built = mechanism.build(region, for_synthetic_users=True)
     fitted = fitted_on_made_up_people(built)
     with waiting("computing the largest loss"):
         found = fitted.guarantee
-    return found.with_note(_MADE_UP.format(built.learns)) if built.is_to_be_fitted else found
+    return found.with_note(_SYNTHETIC.format(built.learns)) if built.is_to_be_fitted else found
 
 
 def _read(source: Path) -> Guarantee:

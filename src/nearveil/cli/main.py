@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -35,13 +34,10 @@ VERBS = {
     "import": "Bring users into the store of a service.",
     "serve-demo": "Run the service with 25,000 synthetic users.",
     "demo": "Attack a synthetic city, protect it, and attack again.",
-    "region": "Show the bounds, size and scale of a region.",
     "datasets": "List the four populations of the paper.",
     "keys": "Manage the secret keys and the API keys of a service.",
     "store": "Look after the store of a service.",
 }
-# 'nearveil audit' exits with 1 for a violated claim, so a failure of it needs another code.
-_FAILED, _FAILED_AUDIT = 1, 4
 
 
 class LazyGroup(click.Group):
@@ -59,10 +55,6 @@ class LazyGroup(click.Group):
             return None
         name = name_of(cmd_name)
         found: click.Command = getattr(import_module(f"nearveil.cli.{name}"), name)
-        if not gc.isenabled():
-            # Imported modules stay, so the garbage collector need not look at them.
-            gc.freeze()
-            gc.enable()
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -100,8 +92,9 @@ def main() -> None:
     # A signal must raise, so that partial files are removed.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
+    # 'nearveil audit' exits with 1 for a violated claim, so an audit without a verdict exits with 4.
     is_audit = sys.argv[1:2] == ["audit"]
-    failed = _FAILED_AUDIT if is_audit else _FAILED
+    failed = 4 if is_audit else 1
     try:
         code: Any = nearveil.main(prog_name="nearveil", standalone_mode=False)
         if sys.stdout is not None:
@@ -131,7 +124,6 @@ def main() -> None:
         _exit_after_bug(error, failed)
     except Exception as error:
         _exit_after_bug(error, failed)
-    # Without a verdict, an audit has failed.
     sys.exit(code if isinstance(code, int) else failed if is_audit else 0)
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from nearveil.cli._command import command, option
-from nearveil.cli._options import FILE, chosen_region, cores_option, data_dir_option, own_region_option, reading_options
+from nearveil.cli._options import FILE, chosen_region, cores_option, data_dir_option, reading_options, region_option
 from nearveil.cli._output import progress_bar, say, warn
 from nearveil.errors import UsageError
 from nearveil.evaluation.studies import BEYOND, PAPER
 from nearveil.io.datasets import DatasetName
-from nearveil.io.people import ReadOptions
+from nearveil.io.readers import ReadOptions
 
 _PARTS = ("paper", *PAPER, *BEYOND, "beyond")
 
@@ -41,7 +41,7 @@ _PARTS = ("paper", *PAPER, *BEYOND, "beyond")
     metavar="FILE",
     help="Your own users, in addition to any --dataset: a CSV, TSV, GeoJSON or Parquet file.",
 )
-@own_region_option
+@region_option
 @reading_options
 @option(
     "--mechanism",
@@ -105,9 +105,8 @@ def reproduce(
     from nearveil.report.tables import frame_text  # noqa: PLC0415
     from nearveil.report.text_table import TEXT_WIDTH  # noqa: PLC0415
 
-    useless = [*(["--region"] if region is not None else []), *reading.arguments()[:1]]
-    if useless and source is None:
-        raise UsageError(f"{useless[0]} is for --input FILE; leave it out")
+    if source is None and (region is not None or reading != ReadOptions()):
+        raise UsageError("--region and the options for reading are for --input FILE; leave them out")
     found = run(
         part,
         datasets=datasets,
