@@ -33,7 +33,7 @@ for arguments in {commands!r}:
     found.append((code, out.getvalue(), err.getvalue()))
 print(json.dumps(found))
 """
-BASE = ("protect", "attack", "audit", "certify", "guarantee", "fit", "plan", "region", "datasets")
+BASE = ("protect", "attack", "audit", "certify", "guarantee", "fit", "plan", "datasets")
 NEEDY: dict[tuple[str, ...], str] = {
     ("serve", "--show-config"): "serve",
     ("serve-demo", "--show-config"): "serve",

@@ -77,7 +77,7 @@ def test_json_for_machines(run: Run, visits_csv: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "mechanism", "notion", "epsilon"),
+    ("options", "mechanism", "definition", "epsilon"),
     [
         (("--noise", "1km"), "planar-laplace", "metric", 0.002),
         (("--noise", "0.5mi"), "planar-laplace", "metric", 2 / 804.672),
@@ -89,11 +89,11 @@ def test_json_for_machines(run: Run, visits_csv: Path, tmp_path: Path) -> None:
     ],
 )
 def test_options_describe_a_mechanism(
-    run: Run, people_csv: Path, tmp_path: Path, options: tuple[object, ...], mechanism: str, notion: str,
+    run: Run, people_csv: Path, tmp_path: Path, options: tuple[object, ...], mechanism: str, definition: str,
     epsilon: float | None,
 ) -> None:  # fmt: skip
     document = json.loads(run("protect", people_csv, tmp_path / "out.csv", *options, "--json").out)
-    assert (document["mechanism"], document["guarantee"]["notion"]) == (mechanism, notion)
+    assert (document["mechanism"], document["guarantee"]["definition"]) == (mechanism, definition)
     assert epsilon is None or document["guarantee"]["epsilon"] == pytest.approx(epsilon, rel=1e-6)
 
 

@@ -16,7 +16,7 @@ from nearveil.errors import UsageError
 from nearveil.region import Region, as_region
 
 if TYPE_CHECKING:
-    from nearveil.io.readers import ReadOptions
+    from nearveil.io.location import ReadOptions
     from nearveil.mechanisms.base import Learned
     from nearveil.privacy.ledger import Budget, Ledger
 
@@ -120,7 +120,7 @@ longitude_option = _reading("--longitude", "COLUMN", "Longitude column.")
 
 
 def _read_options(*, columns: str | None, **given: Any) -> ReadOptions:
-    from nearveil.io.readers import ReadOptions  # noqa: PLC0415 - it loads pyarrow
+    from nearveil.io.location import ReadOptions  # noqa: PLC0415 - many commands read no file
 
     names = () if columns is None else tuple(name.strip() for name in columns.split(","))
     if "" in names or len(set(names)) < len(names):
@@ -179,21 +179,22 @@ _LEAST_DELTA = 1e-9
 
 def budget_from_text(text: str) -> Budget:
     """Read a budget, such as ``metric:0.02/30d``: a privacy definition, an epsilon, and perhaps a delta and days."""
-    from nearveil.privacy.guarantee import Notion  # noqa: PLC0415 - only for releases with a ledger
+    from nearveil.privacy.guarantee import PrivacyDefinition  # noqa: PLC0415 - only for releases with a ledger
     from nearveil.privacy.ledger import Budget  # noqa: PLC0415
 
     match = _BUDGET.fullmatch(text.strip())
     try:
         if match is None:
             raise ValueError
-        notion, epsilon, delta = Notion(match[1]), float(match[2]), float(match[3] or _LEAST_DELTA)
+        definition, epsilon = PrivacyDefinition(match[1]), float(match[2])
+        delta = float(match[3] or _LEAST_DELTA)
     except ValueError:
         raise UsageError(
-            f"--budget takes a privacy definition ({', '.join(Notion)}), an epsilon and a number of days, such as "
+            f"--budget takes a privacy definition ({', '.join(PrivacyDefinition)}), an epsilon and a number of days, such as "
             "metric:0.02/30d or central:4,1e-5/365d"
         ) from None
     window = None if match[4] is None else timedelta(days=int(match[4]))
-    return Budget(notion=notion, epsilon=epsilon, delta=delta, window=window)
+    return Budget(definition=definition, epsilon=epsilon, delta=delta, window=window)
 
 
 def open_ledger(path: Path | None, budgets: Sequence[str], user: str | None) -> Ledger | None:

@@ -28,7 +28,8 @@ from nearveil.cli._output import COUNTS_ROWS, FULL_CARD, progress_bar, say, say_
 from nearveil.errors import UsageError
 from nearveil.io.atomic import check_output
 from nearveil.io.density import read_density
-from nearveil.io.readers import ReadOptions, read_points
+from nearveil.io.location import ReadOptions
+from nearveil.io.readers import read_points
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import SOURCE_NAMES, check_cells_file
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_density, cells_from_published

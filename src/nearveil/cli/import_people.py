@@ -14,7 +14,9 @@ from nearveil.cli._command import command, option
 from nearveil.cli._options import FILE, reading_options
 from nearveil.cli._output import progress_bar, say, warn
 from nearveil.errors import UsageError
-from nearveil.io.readers import ReadOptions, Source, open_source
+from nearveil.io.columns import column_position, person_columns
+from nearveil.io.files import open_people
+from nearveil.io.people import PeopleStream, ReadOptions
 from nearveil.nearby import importing
 from nearveil.nearby.importing import Imported, PlacesOfPeople
 from nearveil.nearby.stores import is_postgres
@@ -74,7 +76,7 @@ def import_people(
     total, people = _people(address, table, id_column, reading)
     with closing(Service.open(Settings.load(config, os.environ, options))) as service:
         with progress_bar("importing people", total) as advance:
-            imported = importing.import_people(service.publisher, people, progress=advance)
+            imported = importing.import_people(service.publisher, people, clip=reading.clip, progress=advance)
         publishes_at = service.publisher.starts_at(service.publisher.epoch + 1)
     _say(imported, publishes_at)
 
@@ -85,8 +87,8 @@ def _people(
     if not is_postgres(address):
         if table is not None:
             raise UsageError("--table is for databases; a file has one table")
-        opened = open_source(address, reading)
-        return opened.rows, _of_file(opened, id_column or "id")
+        stream = open_people(address, reading, carry=False)
+        return stream.rows, _of_file(stream, id_column)
     # Only now: its driver takes time to load.
     from nearveil.io.postgres_table import PeopleTable  # noqa: PLC0415
 
@@ -102,12 +104,15 @@ def _people(
     return given.count(address), given.batches(address)
 
 
-def _of_file(source: Source, column: str) -> Iterator[PlacesOfPeople]:
-    if column not in source.columns:
-        raise UsageError(f"there is no column {column}; name the one with the ids of users with --id")
-    for points, table in source.batches((column,)):
-        ids = table.column(column).to_pylist()
-        yield [None if one is None else str(one) for one in ids], points
+def _of_file(stream: PeopleStream, id_column: str | None) -> Iterator[PlacesOfPeople]:
+    names = stream.carried.names
+    usual = person_columns(names)
+    if id_column is None and len(usual) != 1:
+        raise UsageError(f"say which column tells people apart with --id; there are {', '.join(names) or 'none'}")
+    position = column_position(names, id_column or usual[0])
+    for people in stream.batches([position]):
+        ids = people.carried.column(0).to_pylist()
+        yield [None if one is None else str(one) for one in ids], people.points
 
 
 def _say(imported: Imported, publishes_at: float) -> None:

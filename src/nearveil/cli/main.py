@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -38,6 +39,11 @@ VERBS = {
     "keys": "Manage the secret keys and the API keys of a service.",
     "store": "Look after the store of a service.",
 }
+# The extras that bring everything for a verb, where a package that is missing is not in an extra of its own.
+_EXTRA_OF_VERB = {
+    **dict.fromkeys(("plan", "attack", "audit", "certify", "reproduce", "demo", "datasets"), "research"),
+    **dict.fromkeys(("serve", "import", "serve-demo", "keys", "store"), "serve"),
+}
 
 
 class LazyGroup(click.Group):
@@ -55,6 +61,10 @@ class LazyGroup(click.Group):
             return None
         name = name_of(cmd_name)
         found: click.Command = getattr(import_module(f"nearveil.cli.{name}"), name)
+        if not gc.isenabled():
+            # Imported modules stay, so the garbage collector need not look at them.
+            gc.freeze()
+            gc.enable()
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -89,6 +99,8 @@ def _stop(_number: int, _frame: object) -> None:
 
 def main() -> None:
     """Run a command; turn errors into one sentence and an exit code."""
+    # While a verb is imported: `LazyGroup` turns it on again.
+    gc.disable()
     # A signal must raise, so that partial files are removed.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
@@ -162,5 +174,6 @@ def _exit_without_package(error: ModuleNotFoundError, code: int) -> NoReturn:
     if package not in EXTRA_OF:
         _exit_after_bug(error, code)
     verb = next((word for word in sys.argv[1:] if word in VERBS), "")
-    missing = missing_package(package, f"'nearveil {verb}'")
+    extra = EXTRA_OF[package]
+    missing = missing_package(package, f"'nearveil {verb}'", _EXTRA_OF_VERB.get(verb) if extra == "files" else extra)
     _exit(str(missing), missing.exit_code)

@@ -1,4 +1,4 @@
-"""Populations that commands work on: one of the paper's, the users in a file, or a synthetic city."""
+"""Populations that commands work on: one of the paper's, the people in a file, or a made-up city."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from nearveil.cli._output import progress_bar
+from nearveil.cli._output import progress_bar, warn
 from nearveil.errors import DataError, UsageError
+from nearveil.io.columns import person_columns
 from nearveil.io.datasets import Dataset, DatasetName, load_dataset
-from nearveil.io.readers import ReadOptions, open_source
+from nearveil.io.files import read_people
+from nearveil.io.input_file import is_standard
+from nearveil.io.people import People, ReadOptions
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.base import Mechanism
 from nearveil.region import Region
 
 _MOST_DIGITS = 18
-_ID_COLUMNS = ("user", "user_id", "userid", "id", "person", "person_id")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,19 +37,16 @@ def dataset_population(name: DatasetName) -> Population:
 
 
 def file_population(path: Path, region: Region, read: ReadOptions) -> Population:
-    """Return the users of a file; their ids are those of a column such as user or id, or row numbers."""
-    source = open_source(path, read)
-    column = next((name for name in source.columns if name.lower() in _ID_COLUMNS), None)
-    batches = list(source.batches(() if column is None else (column,)))
-    points = np.concatenate([batch.points for batch in batches]) if batches else np.empty((0, 2))
-    name = "standard input" if str(path) == "-" else path.name
-    if not len(points):
-        raise DataError(f"{name} has no users in it; a service without users cannot be attacked")
-    dataset = Dataset(name, region, region.check(points))
-    if column is None:
-        return Population(dataset, _by_row(len(dataset.places)))
-    ids = [str(value) for batch in batches for value in batch.table.column(column).to_pylist()]
-    return Population(dataset, _by_id(np.array(ids), column))
+    """Return the people of a file; their ids are those of a column such as person, id or user, or row numbers."""
+    people = read_people(path, read, carry=False, region=region)
+    for warning in people.warnings:
+        warn(warning)
+    name = "standard input" if is_standard(path) else path.name
+    if not len(people.points):
+        raise DataError(f"{name} has no people in it; a service without people cannot be attacked")
+    dataset = Dataset(name, region, region.check(people.points))
+    column = next(iter(person_columns(people.carried.column_names)), None)
+    return Population(dataset, _by_row(len(dataset.places)) if column is None else _by_id(people, column))
 
 
 def _by_row(count: int) -> Callable[[str], int]:
@@ -60,8 +58,9 @@ def _by_row(count: int) -> Callable[[str], int]:
     return number_of
 
 
-def _by_id(ids: npt.NDArray[np.str_], column: str) -> Callable[[str], int]:
+def _by_id(people: People, column: str) -> Callable[[str], int]:
     def number_of(person: str) -> int:
+        ids = np.array([str(value) for value in people.carried.column(column).to_pylist()])
         found = np.flatnonzero(ids == person)
         if len(found) == 0:
             raise UsageError(f"there is no such person in column {column!r}; check --person")
@@ -72,7 +71,7 @@ def _by_id(ids: npt.NDArray[np.str_], column: str) -> Callable[[str], int]:
     return number_of
 
 
-# A synthetic city, for commands that need intervals or cells and get none.
+# A made-up city, for commands that need intervals or cells and get none.
 
 
 def fitted_on_made_up_people(mechanism: Mechanism) -> Mechanism:
@@ -80,6 +79,6 @@ def fitted_on_made_up_people(mechanism: Mechanism) -> Mechanism:
     if mechanism.learns is None or not mechanism.is_to_be_fitted:
         return mechanism
     repeatable = mechanism.with_params(seed=SEED)
-    with progress_bar(f"finding {mechanism.learns} in a synthetic city", mechanism.fit_steps) as advance:
+    with progress_bar(f"finding {mechanism.learns} in a made-up city", mechanism.fit_steps) as advance:
         fitted = repeatable.fit(synthetic_city(PEOPLE, mechanism.resolved_region, rng=SEED), progress=advance)
     return mechanism.with_params(**{mechanism.learns: fitted.learned})

@@ -28,7 +28,7 @@ from nearveil.cli._output import COUNTS_ROWS, FULL_CARD, note, progress_bar, say
 from nearveil.errors import UsageError
 
 if TYPE_CHECKING:
-    from nearveil.io.readers import ReadOptions
+    from nearveil.io.location import ReadOptions
     from nearveil.release.protect import Protected
     from nearveil.types import IntArray
 
