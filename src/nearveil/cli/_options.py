@@ -190,7 +190,7 @@ def budget_from_text(text: str) -> Budget:
         delta = float(match[3] or _LEAST_DELTA)
     except ValueError:
         raise UsageError(
-            f"--budget takes a privacy definition ({', '.join(PrivacyDefinition)}), an epsilon and a number of days, such as "
+            f"--budget takes a privacy definition ({', '.join(PrivacyDefinition)}), an epsilon and days, such as "
             "metric:0.02/30d or central:4,1e-5/365d"
         ) from None
     window = None if match[4] is None else timedelta(days=int(match[4]))
