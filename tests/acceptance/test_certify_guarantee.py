@@ -9,7 +9,7 @@ from tests.acceptance.helpers import REGION, done, run
 
 
 @pytest.mark.parametrize(
-    ("options", "notion", "epsilon"),
+    ("options", "definition", "epsilon"),
     [
         (("--noise", "500m"), "metric", 0.004),
         (("--mechanism", "srr", "--epsilon", 1), "local", 1),
@@ -17,11 +17,11 @@ from tests.acceptance.helpers import REGION, done, run
     ],
 )
 def test_a_certificate_can_be_checked_from_its_file_alone(
-    tmp_path: Path, options: tuple[str, ...], notion: str, epsilon: float
+    tmp_path: Path, options: tuple[str, ...], definition: str, epsilon: float
 ) -> None:
     path = tmp_path / "certificate.json"
     made = done("certify", "--region", REGION, *options, "--out", path, "--json").json
-    assert made["notion"] == notion
+    assert made["definition"] == definition
     assert made["epsilon"] == pytest.approx(epsilon, rel=0.01)
     assert made["certificate"]["attained"] <= made["certificate"]["bound"] <= made["epsilon"] * (1 + 1e-9)
     check = done("certify", "--check", path, "--json").json
@@ -53,7 +53,7 @@ def test_a_certificate_for_hiding_among_users(tmp_path: Path, users_csv: Path) -
     done("fit", users_csv, tmp_path / "cells.json", "--region", REGION, "--hide-among", 30)
     path = tmp_path / "certificate.json"
     made = done("certify", "--cells", tmp_path / "cells.json", "--out", path, "--json").json
-    assert made["notion"] == "elastic"
+    assert made["definition"] == "elastic"
     assert done("certify", "--check", path, "--json").json["holds"] is True
 
 

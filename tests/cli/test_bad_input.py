@@ -1,11 +1,5 @@
 """Bad input: one clear sentence, an exit code, nothing written, no traceback and no coordinate."""
 
-import os
-import resource
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,18 +8,6 @@ from tests.cli.conftest import Run, check
 
 ENOUGH = "id,latitude,longitude\n" + "".join(f"{row},{37.6 + row / 1e4:.4f},-122.4{row:03d}\n" for row in range(900))
 DPRS = ("--mechanism", "dprs", "--region", "san-francisco")
-# Protects a file once for each output, and prints what the command would have left with.
-EACH = """
-import sys
-from nearveil.cli.main import main
-source, *outputs = sys.argv[1:]
-for output in outputs:
-    sys.argv = ["nearveil", "protect", source, output]
-    try:
-        main()
-    except SystemExit as stop:
-        print(stop.code)
-"""
 
 
 @pytest.fixture
@@ -42,13 +24,11 @@ def source(tmp_path: Path) -> Path:
         ((*DPRS, "--epsilon", "1", "--noise", "500m"), ["goes with the release metric", "interval takes"]),
         ((*DPRS, "--set", "least_radius_m=0m"), ["--set least_radius_m takes a length"]),
         ((*DPRS, "--set", "gama=0.3"), ["--set gama cannot be used with dprs", "did you mean gamma?", "--set centres"]),
-        ((*DPRS, "--set", "gamma=high"), ["gamma must lie between"]),
         (("--mechanism", "planar-laplace", "--epsilon", "1"), ["--epsilon cannot be used with", "which takes --noise"]),
         (("--mechanism", "srr", "--noise", "500m"), ["--noise cannot be used with srr"]),
         (("--mechanism", "magic"), ["there is no mechanism 'magic'", "planar-laplace"]),
         (("--noise", "0"), ["--noise takes a length"]),
-        (("--noise", "-5m"), ["--noise takes a length"]),
-        (("--noise", "1e5km"), ["at most 500 km"]),
+        (("--epsilon", "1"), ["--mechanism dprs --epsilon 1", "--noise 500m"]),
         (("--region", "37.5,-122.6,37.5,-122.2"), ["no area"]),
         (("--region", "atlantis"), ["there is no region named 'atlantis'"]),
         (("--set", "gamma"), ["--set takes a parameter and its value"]),
@@ -70,36 +50,10 @@ def test_a_slip_in_an_option_names_the_help(run: Run) -> None:
     assert refused.err.endswith("See 'nearveil protect --help'.\n")
 
 
-def test_a_disk_that_fills_up(source: Path, tmp_path: Path) -> None:
-    """A real process that may write 10 kB at most to a file: the write fails half way, for every format."""
-
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-
-    outputs = [str(tmp_path / name) for name in ("out.csv", "out.geojson", "out.parquet")]
-    command = [sys.executable, "-c", EACH, str(source), *outputs]
-    ended = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, check=True)
-    assert ended.stdout.split() == ["4"] * 3
-    sentences = ended.stderr.strip().splitlines()
-    for output, sentence in zip(outputs, sentences, strict=True):
-        assert sentence.startswith("error: ")
-        assert output in sentence
-        assert "cannot be written" in sentence
-    assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
-
-
-@pytest.fixture
-def locked_folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder that may not be written to: for root, who may write anywhere, the kernel's."""
-    folder = tmp_path / "locked"
-    folder.mkdir(mode=0o500)
-    yield Path("/proc/self") if os.geteuid() == 0 else folder
-
-
 @pytest.mark.parametrize("name", ["out.csv", "out.geojson", "out.parquet"])
-def test_a_folder_that_may_not_be_written(run: Run, source: Path, locked_folder: Path, name: str) -> None:
-    check(run("protect", source, locked_folder / name), 4, "cannot be written")
+def test_a_folder_that_may_not_be_written(run: Run, source: Path, name: str) -> None:
+    """It is the kernel's, so that not even root may."""
+    check(run("protect", source, Path("/proc/self") / name), 4, "cannot be written")
 
 
 def test_a_bug_shows_no_values(run: Run, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,10 +64,3 @@ def test_protect_loads_only_what_it_needs(people_csv: Path, tmp_path: Path) -> N
     assert not [name for name in modules if name.startswith(("nearveil.report", "nearveil.audit", "nearveil.nearby"))]
     ours = sorted(name for name in modules if name.partition(".")[0] == "nearveil")
     assert len(ours) <= 35, ours
-
-
-def test_a_service_starts_without_what_measures_attacks() -> None:
-    """Loading scipy for them would be a third of the time that a service takes to start."""
-    script = "import sys\nimport nearveil.server.run\nprint('scipy.special' in sys.modules)"
-    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == "False"

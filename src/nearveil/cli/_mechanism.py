@@ -198,10 +198,7 @@ hide_among_option = option(
     heading=_HEADING,
 )
 _mechanism_option = option(
-    "--mechanism",
-    metavar="NAME",
-    help=f"{', '.join(MECHANISMS)}, or your own as FILE.py:CLASS.",
-    heading=_HEADING,
+    "--mechanism", metavar="NAME", help=f"{', '.join(MECHANISMS)}, or your own as FILE.py:CLASS.", heading=_HEADING
 )
 _noise_option = option(
     "--noise",
@@ -216,20 +213,8 @@ mechanism_options = options_as(
     (
         _noise_option,
         hide_among_option,
-        option(
-            "--cells",
-            type=FILE,
-            metavar="FILE",
-            help="hide-among: cells from 'nearveil fit'.",
-            heading=_HEADING,
-        ),
-        option(
-            "--intervals",
-            type=FILE,
-            metavar="FILE",
-            help="dprs: intervals from 'nearveil fit'.",
-            heading=_HEADING,
-        ),
+        option("--cells", type=FILE, metavar="FILE", help="hide-among: cells from 'nearveil fit'.", heading=_HEADING),
+        option("--intervals", type=FILE, metavar="FILE", help="dprs: intervals from 'nearveil fit'.", heading=_HEADING),
         option("--epsilon", type=float, metavar="E", help="Privacy loss that the mechanism allows.", heading=_HEADING),
         _mechanism_option,
         set_option,

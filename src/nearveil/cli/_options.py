@@ -28,10 +28,7 @@ region_option = option(
     help="Public region, where one is needed: a name such as berlin, south,west,north,east, or a GeoJSON file.",
 )
 seed_option = option(
-    "--seed",
-    type=int,
-    metavar="N",
-    help="Make the result repeatable, for experiments; it then protects nobody.",
+    "--seed", type=int, metavar="N", help="Make the result repeatable, for experiments; it then protects nobody."
 )
 cores_option = option("--cores", type=click.IntRange(min=1), help="Number of processes.", show_default="all cores")
 data_dir_option = option(
@@ -145,16 +142,9 @@ reading_options = options_as(
 
 USERS = "Users and columns"
 """The heading of options on whose rows these are and what else is published."""
-user_option = option(
-    "--user",
-    metavar="COLUMN",
-    help="Column with the id of the user, to be published.",
-    heading=USERS,
-)
+user_option = option("--user", metavar="COLUMN", help="Column with the id of the user, to be published.", heading=USERS)
 skip_bad_option = option(
-    "--skip-bad",
-    is_flag=True,
-    help="Leave out rows that cannot be used, and print their numbers.",
+    "--skip-bad", is_flag=True, help="Leave out rows that cannot be used, and print their numbers."
 )
 ledger_option = option(
     "--ledger",

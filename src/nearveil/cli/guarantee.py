@@ -13,15 +13,13 @@ from nearveil.cli._command import command, option
 from nearveil.cli._mechanism import MechanismChoice, mechanism_options
 from nearveil.cli._options import FILE, json_option, region_option
 from nearveil.cli._output import say, say_json, waiting
-from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import read_text
-from nearveil.io.synthetic import PEOPLE
 from nearveil.privacy.explain import explain
 from nearveil.privacy.guarantee import Guarantee, guarantee_from_dict
 
 _SYNTHETIC = (
-    f"This is for the {{0}} of a synthetic city of {PEOPLE:,} users; those of your users differ in number and size. "
+    "This is for the {0} of a synthetic city; those of your users differ in number and size. "
     "'nearveil protect' prints their guarantee, and 'nearveil guarantee FILE' explains it."
 )
 
@@ -36,11 +34,7 @@ _SYNTHETIC = (
 )
 @mechanism_options
 @region_option
-@option(
-    "--card",
-    type=click.Choice(["short", "full"]),
-    help="Print a summary of the guarantee instead.",
-)
+@option("--card", type=click.Choice(["short", "full"]), help="Print a summary of the guarantee instead.")
 @json_option
 def guarantee(
     source: Path | None, *, mechanism: MechanismChoice, region: str | None, card: str | None, json: bool
@@ -61,10 +55,12 @@ def guarantee(
 
 def _of_mechanism(mechanism: MechanismChoice, region: str | None) -> Guarantee:
     built = mechanism.build(region, for_synthetic_users=True)
-    fitted = fitted_on_made_up_people(built)
-    with waiting("computing the largest loss"):
-        found = fitted.guarantee
-    return found.with_note(_SYNTHETIC.format(built.learns)) if built.is_to_be_fitted else found
+    if not built.is_to_be_fitted:
+        with waiting("computing the largest loss"):
+            return built.guarantee
+    from nearveil.cli.populations import fitted_on_made_up_people  # noqa: PLC0415 - most mechanisms need no users
+
+    return fitted_on_made_up_people(built).guarantee.with_note(_SYNTHETIC.format(built.learns))
 
 
 def _read(source: Path) -> Guarantee:

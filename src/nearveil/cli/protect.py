@@ -26,6 +26,7 @@ from nearveil.cli._options import (
 )
 from nearveil.cli._output import COUNTS_ROWS, FULL_CARD, note, progress_bar, say, say_json, warn
 from nearveil.errors import UsageError
+from nearveil.privacy.guarantee import round_up
 
 if TYPE_CHECKING:
     from nearveil.io.location import ReadOptions
@@ -120,6 +121,12 @@ def _as_text(result: Protected, where: str, user: str | None) -> str:
     lines = [f"{first}."]
     if user is None:
         lines.append(COUNTS_ROWS)
+    elif result.guarantee.counted == "places":
+        cost = result.guarantee
+        most = (
+            f"{round_up(cost.epsilon * cost.most_places)} {cost.unit} for the user with the most, {cost.most_places:,}"
+        )
+        lines.append(f"The guarantee counts places, and losses add up: epsilon = {most}.")
     if result.left_out:
         lines.append(f"Left out: {', '.join(result.left_out)}. --keep NAME publishes a column.")
     return "\n".join([*lines, result.guarantee.card(full_is_at=FULL_CARD)])
