@@ -1,5 +1,7 @@
 """``nearveil.protect``: a frame of your library in, a frame of the same kind out."""
 
+from typing import Any
+
 import geopandas
 import numpy as np
 import pandas as pd
@@ -34,19 +36,12 @@ def test_pandas(many_users: Array) -> None:
     assert safe.guarantee.epsilon == pytest.approx(2 / 300, rel=0.01)
 
 
-def test_polars(users: Array) -> None:
-    published = nv.protect(pl.DataFrame(columns(users)), user="id").frame
-    assert isinstance(published, pl.DataFrame)
-    assert published["id"].to_list() != columns(users)["id"]
-    check_moved(users, in_order(published.to_dicts()))
-
-
-def test_arrow(users: Array) -> None:
-    table = pa.table(columns(users))
-    published = nv.protect(table, user="id", keep_all=True).frame
-    assert isinstance(published, pa.Table)
-    assert published.schema.types == table.schema.types
-    check_moved(users, in_order(published.to_pylist()))
+@pytest.mark.parametrize("kind", [pl.DataFrame, pa.table])
+def test_polars_and_arrow(users: Array, kind: Any) -> None:
+    safe = nv.protect(kind(columns(users)), user="id")
+    assert type(safe.frame) is type(kind(columns(users)))
+    assert safe.left_out == ("age",)
+    check_moved(users, in_order(pl.DataFrame(safe.frame).to_dicts()))
 
 
 def test_geopandas_stays_in_its_reference_system(users: Array) -> None:

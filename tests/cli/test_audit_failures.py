@@ -23,7 +23,7 @@ WRONG = [
         "--set release cannot be used with --callable",
     ),
     (("--timeout", "3"), "--timeout is for"),
-    (("--set", "release=metric", "--epsilon", "1"), "the release metric takes"),
+    (("--mechanism", "dprs", "--set", "release=metric", "--epsilon", "1"), "the release metric takes"),
     (("--samples", "100"), "at least 2,000 samples"),
     (("--picture", "p.jpg"), ".png"),
     (("--witness", "w.txt"), ".json"),

@@ -52,7 +52,7 @@ class NoMechanism:
     ],
 )
 def test_what_cannot_be_used_is_refused_in_a_sentence(name: str, sentence: str, tmp_path: Path) -> None:
-    own_file = tmp_path / "others_to_refuse.py"
+    own_file = tmp_path / f"others_{abs(hash(name))}.py"
     own_file.write_text(OWN)
     with pytest.raises(UsageError, match=sentence):
         mechanism_entry(name.format(file=own_file))
