@@ -92,8 +92,6 @@ def test_rows_of_one_place_get_one_location_and_the_guarantee_counts_places(user
     assert result["rows"] == len(rows) == len(visits)
     assert len({(row["id"], row["latitude"], row["longitude"]) for row in rows}) == 9 * 5
     assert (result["guarantee"]["counted"], result["guarantee"]["most_places"]) == ("places", 5)
-    refused = run("protect", source, tmp_path / "o.csv", "--user", "id", "--mechanism", "square", "--region", "berlin")
-    assert refused.code in (2, 3)
 
 
 # -- budgets --------------------------------------------------------------------------------------------------------
@@ -105,8 +103,7 @@ def test_a_ledger_refuses_what_exceeds_the_budget(users_csv: Path, users: Array,
     for name in ("1.csv", "2.csv"):
         done("protect", users_csv, tmp_path / name, *arguments)
     refused = run("protect", users_csv, tmp_path / "3.csv", *arguments)
-    assert refused.code == 5
-    assert not (tmp_path / "3.csv").exists()
+    assert (refused.code, (tmp_path / "3.csv").exists()) == (5, False)
     check_hidden(users, refused.out, refused.err)
 
 
@@ -121,8 +118,6 @@ def test_a_ledger_refuses_what_exceeds_the_budget(users_csv: Path, users: Array,
         ("id,a,b\nu1,37.7123,-122.4\n", (), 3),
         ("id,latitude,longitude\nu1,57.7123,-122.4\n", ("--region", REGION), 3),
         ("id,latitude,longitude\nu1,37.7123,-122.4\n", ("--user", "user"), 3),
-        ("id,latitude,longitude\nu1,37.7123,-122.4\n", ("--no-such-option",), 2),
-        ("id,latitude,longitude\nu1,37.7123,-122.4\n", ("--ledger", "ledger"), 2),
     ],
 )
 def test_bad_input_has_an_exit_code_and_leaves_nothing(

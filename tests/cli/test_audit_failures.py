@@ -102,7 +102,7 @@ def test_a_file_that_cannot_be_written_loses_no_verdict(
 
 # -- a real process -----------------------------------------------------------------------------------------------
 
-COMMAND = [sys.executable, "-c", "from nearveil_command import main; main()"]
+COMMAND = [sys.executable, "-c", "from nearveil.cli.main import main; main()"]
 QUICK = ["audit", "--mechanism", "square", "--samples", "4000", "--seed", "1"]
 
 
@@ -113,7 +113,7 @@ def test_a_nearveil_that_cannot_be_loaded_gives_no_verdict(tmp_path: Path) -> No
     found = subprocess.run([*COMMAND, *QUICK], capture_output=True, text=True, check=False, env=environment)
     assert (found.returncode, found.stdout) == (4, "")
     assert found.stderr.startswith("error: Nearveil failed (ImportError)")
-    other = subprocess.run([*COMMAND, "region"], capture_output=True, text=True, check=False, env=environment)
+    other = subprocess.run([*COMMAND, "guarantee"], capture_output=True, text=True, check=False, env=environment)
     assert other.returncode == 1
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nearveil.mechanisms.cells import Cells
     from nearveil.mechanisms.intervals import Intervals
 
-_HEADING = "Mechanism"
+HEADING = "Mechanism"
 _STRENGTHS = ("noise_m", "epsilon", "hide_among")
 # Parameters that only one mechanism has, and that therefore choose it.
 _CHOOSE = {"hide_among": "hide-among", "cells": "hide-among", "intervals": "dprs"}
@@ -188,17 +188,17 @@ set_option = option(
     multiple=True,
     metavar="NAME=VALUE",
     help="Another parameter, such as gamma=0.3; may be repeated.",
-    heading=_HEADING,
+    heading=HEADING,
 )
 hide_among_option = option(
     "--hide-among",
     type=int,
     metavar="N",
     help="hide-among: mean number of users nearer to the true location than the published one, such as 100.",
-    heading=_HEADING,
+    heading=HEADING,
 )
 _mechanism_option = option(
-    "--mechanism", metavar="NAME", help=f"{', '.join(MECHANISMS)}, or your own as FILE.py:CLASS.", heading=_HEADING
+    "--mechanism", metavar="NAME", help=f"{', '.join(MECHANISMS)}, or your own as FILE.py:CLASS.", heading=HEADING
 )
 _noise_option = option(
     "--noise",
@@ -206,16 +206,16 @@ _noise_option = option(
     type=Length(),
     help="Mean distance that the noise adds, as 500m, 0.5km or 0.3mi.",
     show_default=f"{DEFAULT_NOISE_M:.0f}m",
-    heading=_HEADING,
+    heading=HEADING,
 )
 mechanism_options = options_as(
     "mechanism",
     (
         _noise_option,
         hide_among_option,
-        option("--cells", type=FILE, metavar="FILE", help="hide-among: cells from 'nearveil fit'.", heading=_HEADING),
-        option("--intervals", type=FILE, metavar="FILE", help="dprs: intervals from 'nearveil fit'.", heading=_HEADING),
-        option("--epsilon", type=float, metavar="E", help="Privacy loss that the mechanism allows.", heading=_HEADING),
+        option("--cells", type=FILE, metavar="FILE", help="hide-among: cells from 'nearveil fit'.", heading=HEADING),
+        option("--intervals", type=FILE, metavar="FILE", help="dprs: intervals from 'nearveil fit'.", heading=HEADING),
+        option("--epsilon", type=float, metavar="E", help="Privacy loss that the mechanism allows.", heading=HEADING),
         _mechanism_option,
         set_option,
     ),

@@ -142,7 +142,9 @@ reading_options = options_as(
 
 USERS = "Users and columns"
 """The heading of options on whose rows these are and what else is published."""
-user_option = option("--user", metavar="COLUMN", help="Column with the id of the user, to be published.", heading=USERS)
+user_option = option(
+    "--user", metavar="COLUMN", help="Column with the ids of users; protect publishes it.", heading=USERS
+)
 skip_bad_option = option(
     "--skip-bad", is_flag=True, help="Leave out rows that cannot be used, and print their numbers."
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from nearveil.cli._command import Length, command, option, under
-from nearveil.cli._mechanism import MechanismChoice, flag_of, hide_among_option, read_settings, set_option
+from nearveil.cli._mechanism import HEADING, MechanismChoice, flag_of, hide_among_option, read_settings, set_option
 from nearveil.cli._options import (
     FILE,
     PEOPLE_FILE,
@@ -49,7 +49,7 @@ from nearveil.release.fit import fit as fit_users
     "name",
     type=click.Choice(["dprs", "hide-among"]),
     help="What the file is for: intervals of dprs, or cells of hide-among.",
-    show_default="hide-among with --hide-among",
+    heading=HEADING,
 )
 @option(
     "--epsilon",
@@ -58,6 +58,7 @@ from nearveil.release.fit import fit as fit_users
     metavar="E",
     help="Epsilon of the fit, charged to each user.",
     show_default="1",
+    heading=HEADING,
 )
 @hide_among_option
 @set_option
