@@ -166,7 +166,7 @@ def test_a_run_that_is_cut_short_leaves_no_result(
 ) -> None:
     folder = tmp_path / "public"
     folder.mkdir()
-    command = [sys.executable, "-c", CUT_SHORT, str(int(number)), "protect", people_csv, folder / name]
+    command = [sys.executable, "-c", CUT_SHORT, str(int(number)), "protect", str(people_csv), str(folder / name)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     left = [path.name for path in folder.iterdir()]
     if number == signal.SIGTERM:
