@@ -49,14 +49,6 @@ def test_a_certificate_that_promises_more_than_is_true_is_refused(tmp_path: Path
     assert run("certify", "--check", path).code == 3
 
 
-def test_a_certificate_for_hiding_among_users(tmp_path: Path, users_csv: Path) -> None:
-    done("fit", users_csv, tmp_path / "cells.json", "--region", REGION, "--hide-among", 30)
-    path = tmp_path / "certificate.json"
-    made = done("certify", "--cells", tmp_path / "cells.json", "--out", path, "--json").json
-    assert made["definition"] == "elastic"
-    assert done("certify", "--check", path, "--json").json["holds"] is True
-
-
 def test_the_guarantee_of_a_release_is_explained(users_csv: Path, tmp_path: Path) -> None:
     released = done("protect", users_csv, tmp_path / "out.csv", "--noise", "800m", "--json")
     (tmp_path / "release.json").write_text(released.out)

@@ -28,7 +28,7 @@ _NO_REGION = ("--region", "--check", "--dataset", "--url", "--help")
 
 def _may_name_a_region(given: list[str]) -> bool:
     """Whether a command is about users, who are in San Francisco in most tests, and does not say where they are."""
-    about_users = given[:1] in (["protect"], ["fit"], ["plan"], ["attack"], ["audit"], ["import"])
+    about_users = given[:1] in (["fit"], ["plan"], ["attack"], ["audit"], ["import"])
     return (about_users or "--input" in given) and not any(flag in given for flag in _NO_REGION)
 
 
@@ -54,6 +54,16 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     # The command has its own; a test run needs those of before.
     for number, handler in handlers.items():
         signal.signal(number, handler)
+
+
+def check(outcome: Outcome, code: int, *words: str) -> None:
+    """Check that a command failed with one sentence that has these words, and shows no location of a user."""
+    assert (outcome.code, outcome.out) == (code, ""), outcome
+    (line,) = outcome.err.strip().splitlines()
+    assert line.startswith("error: ")
+    assert [word for word in words if word not in line] == [], line
+    for secret in ("Traceback", "7123", "4123", "-122.4"):
+        assert secret not in line
 
 
 def write_people(path: Path, places: FloatArray) -> Path:

@@ -39,7 +39,7 @@ def test_what_has_no_option_here_is_set(run: Run, tmp_path: Path, city: FloatArr
     few = ("attack", "--input", people, "--attack", "gi-lia", "--json", *SMALL)
     cells, intervals = tmp_path / "cells.geojson", tmp_path / "intervals.json"
     assert run("fit", people, cells, "--hide-among", 9, "--seed", 1).code == 0
-    assert run("fit", people, intervals, "--set", "centres=2", "--seed", 1).code == 0
+    assert run("fit", people, intervals, "--mechanism", "dprs", "--set", "centres=2", "--seed", 1).code == 0
     for options in ((f"cells={cells}",), (f"intervals={intervals}", "epsilon=1")):
         outcome = run(*few, *(word for option in options for word in ("--set", option)))
         assert outcome.code == 0, outcome.err
@@ -98,7 +98,7 @@ def test_bad_input_is_one_sentence(run: Run, people_csv: Path, options: tuple[st
 def test_intervals_of_another_region(run: Run, people_csv: Path, tmp_path: Path) -> None:
     intervals = tmp_path / "intervals.json"
     edges = "37.4,-122.7,38.0,-122.1"
-    assert run("fit", people_csv, intervals, "--region", edges, "--set", "centres=60").code == 0
+    assert run("fit", people_csv, intervals, "--mechanism", "dprs", "--region", edges, "--set", "centres=60").code == 0
     outcome = run("attack", "--dataset", "gaussian", "--set", f"intervals={intervals}", *SMALL)
     assert (outcome.code, "another region" in outcome.err) == (2, True)
 

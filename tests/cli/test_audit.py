@@ -69,7 +69,7 @@ def module(tmp_path: Path) -> str:
 def test_the_papers_claim_for_its_release_is_violated(run: Run, tmp_path: Path) -> None:
     """No outputs are shared between cells, so it is found for certain."""
     witness, picture = tmp_path / "w.json", tmp_path / "p.png"
-    paper = ("audit", "--set", "release=paper", "--claim", "paper", *SMALL)
+    paper = ("audit", "--mechanism", "dprs", "--set", "release=paper", "--claim", "paper", *SMALL)
     found = audited(run(*paper, "--json", "--witness", witness, "--picture", picture), 1, "violated")
     assert found.keys() >= {"verdict", "epsilon_lower", "epsilon_claimed", "witness"}
     assert found["epsilon_claimed"] == pytest.approx(1.0)
@@ -86,7 +86,7 @@ def test_the_papers_claim_for_its_release_is_violated(run: Run, tmp_path: Path) 
 @pytest.mark.parametrize("release", ["interval", "metric", None])
 def test_the_sound_releases_are_consistent(run: Run, release: str | None) -> None:
     """False alarms: 1e-6 each, and none at this seed."""
-    options = () if release is None else ("--set", f"release={release}")
+    options = () if release is None else ("--mechanism", "dprs", "--set", f"release={release}")
     found = audited(run("audit", *options, *SMALL, "--json"), 0, "consistent")
     assert 0 < found["epsilon_lower"] <= found["epsilon_claimed"]
     assert found["epsilon_claimed"] == pytest.approx(1.0 if release == "interval" else 0.004)

@@ -23,7 +23,7 @@ WRONG = [
         "--set release cannot be used with --callable",
     ),
     (("--timeout", "3"), "--timeout is for"),
-    (("--set", "release=metric", "--epsilon", "1"), "the release metric takes"),
+    (("--mechanism", "dprs", "--set", "release=metric", "--epsilon", "1"), "the release metric takes"),
     (("--samples", "100"), "at least 2,000 samples"),
     (("--picture", "p.jpg"), ".png"),
     (("--witness", "w.txt"), ".json"),
@@ -113,7 +113,7 @@ def test_a_nearveil_that_cannot_be_loaded_gives_no_verdict(tmp_path: Path) -> No
     found = subprocess.run([*COMMAND, *QUICK], capture_output=True, text=True, check=False, env=environment)
     assert (found.returncode, found.stdout) == (4, "")
     assert found.stderr.startswith("error: Nearveil failed (ImportError)")
-    other = subprocess.run([*COMMAND, "region"], capture_output=True, text=True, check=False, env=environment)
+    other = subprocess.run([*COMMAND, "guarantee"], capture_output=True, text=True, check=False, env=environment)
     assert other.returncode == 1
 
 

@@ -24,7 +24,7 @@ def witness(run: Run, tmp_path: Path, kept: dict[str, str]) -> Path:
     path = tmp_path / "witness.json"
     if not kept:
         outcome = run(
-            "audit", "--set", "release=interval", "--set", "centres=50", "--epsilon", 4, "--claim", "interval:2",
+            "audit", "--mechanism", "dprs", "--set", "centres=50", "--epsilon", 4, "--claim", "interval:2",
             "--samples", 200_000, "--seed", 1, "--witness", path,
         )  # fmt: skip
         assert outcome.code == 1, outcome
@@ -67,7 +67,18 @@ def test_places_of_a_witness_are_looked_up(run: Run, tmp_path: Path) -> None:
     """A pair across a border, said to share an interval: an interval claim does not speak of it."""
     path = tmp_path / "witness.json"
     outcome = run(
-        "audit", "--set", "release=interval", "--set", "centres=50", "--claim", "local:1", *SMALL, "--witness", path
+        "audit",
+        "--mechanism",
+        "dprs",
+        "--set",
+        "release=interval",
+        "--set",
+        "centres=50",
+        "--claim",
+        "local:1",
+        *SMALL,
+        "--witness",
+        path,
     )
     assert outcome.code == 1, outcome
     document = json.loads(path.read_text())

@@ -42,8 +42,8 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (),
         ("--noise", "200m"),
-        ("--epsilon", 3, "--set", "noise=gaussian", "--set", "centres=20"),
-        ("--set", "release=paper", "--set", "centres=20"),
+        ("--mechanism", "dprs", "--epsilon", 3, "--set", "noise=gaussian", "--set", "centres=20"),
+        ("--mechanism", "dprs", "--set", "release=paper", "--set", "centres=20"),
         ("--mechanism", "srr"),
         ("--mechanism", "square", "--epsilon", 2),
         ("--mechanism", "laplace"),

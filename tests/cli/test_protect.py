@@ -1,5 +1,8 @@
+"""``nearveil protect``: what it prints, which mechanism it takes, and which files it leaves alone."""
+
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -7,167 +10,169 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearveil.io.files import read_people
-from tests.cli.conftest import Run
+from nearveil.errors import DataError
+from nearveil.types import FloatArray
+from tests.cli.conftest import Run, check
 
-FEW = ("--set", "centres=100")
-PLANAR = ("--mechanism", "planar-laplace", "--noise", "500m")
+COMMAND = [sys.executable, "-c", "from nearveil.cli.main import main; main()"]
+# Ends its own process right after the first locations are written.
+CUT_SHORT = """
+import os, sys
+from nearveil.cli.main import main
+from nearveil.io.writers import Writer
+number = int(sys.argv.pop(1))
+for kind in (Writer, *Writer.__subclasses__()):
+    if "write" in vars(kind):
+        def stopping(self, batch, write=kind.write):
+            write(self, batch)
+            os.kill(os.getpid(), number)
+        kind.write = stopping
+main()
+"""
+REGION = ("--region", "san-francisco")
 
 
-KEYS = {
-    "epsilon_holds",
-    "rows",
-    "mechanism",
-    "release",
-    "epsilon",
-    "delta",
-    "seeded",
-    "order",
-    "guarantee",
-}
+@pytest.fixture
+def visits_csv(tmp_path: Path) -> Path:
+    """Two users, one of them with two rows, and columns besides."""
+    path = tmp_path / "visits.csv"
+    path.write_text(
+        "user,lat,age,lon,city\nann,37.7123,30,-122.4123,Here\nann,37.6123,30,-122.3123,There\nben,37.8,41,-122.4,Here\n"
+    )
+    return path
 
 
-@pytest.mark.parametrize(
-    ("options", "mechanism", "release", "definition"),
-    [
-        ((), "planar-laplace", None, "metric"),
-        (("--noise", "0.5km"), "planar-laplace", None, "metric"),
-        (("--set", "epsilon_per_km=4"), "planar-laplace", None, "metric"),
-        # What planar Laplace does not have selects DPRS.
-        (("--mechanism", "dprs"), "dprs", "metric", "metric"),
-        (("--set", "centres=60", "--noise", "500m"), "dprs", "metric", "metric"),
-        (("--set", "fit_epsilon=0.5"), "dprs", "metric", "metric"),
-        (("--set", "epsilon_per_km=4", "--set", "fit_epsilon=0.5"), "dprs", "metric", "metric"),
-        (("--epsilon", 1), "dprs", "interval", "interval"),
-        (("--set", "noise=gaussian", "--set", "fit_method=pic", "--set", "rounds=3"), "dprs", "interval", "interval"),
-        (("--set", "release=paper"), "dprs", "paper", "interval"),
-        (("--set", "release=paper", "--set", "noise=gaussian", "--set", "delta=1e-6"), "dprs", "paper", "interval"),
-        (("--set", "fit_method=private-grid", "--set", "population=5000"), "dprs", "metric", "metric"),
-        (
-            ("--set", "release=paper", "--set", "gamma=0.8", "--set", "rounds=3"),
-            "dprs",
-            "paper",
-            "interval",
-        ),
-        (("--set", "least_radius_m=200m", "--epsilon", 2), "dprs", "interval", "interval"),
-        (("--mechanism", "planar-laplace", "--set", "epsilon_per_km=4"), "planar-laplace", None, "metric"),
-        (("--mechanism", "laplace", "--epsilon", 2), "laplace", None, "local"),
-        (("--mechanism", "srr"), "srr", None, "local"),
-        (("--mechanism", "square", "--epsilon", 0.5), "square", None, "local"),
-    ],
-)
-def test_json_for_machines(
-    run: Run,
-    people_csv: Path,
-    tmp_path: Path,
-    options: tuple[object, ...],
-    mechanism: str,
-    release: str | None,
-    definition: str,
-) -> None:
-    outcome = run("protect", people_csv, tmp_path / "out.csv", *options, "--seed", 3, "--json")
-    assert outcome.code == 0, outcome.err
-    document = json.loads(outcome.out)
-    assert set(document) >= KEYS
-    assert (document["rows"], document["mechanism"], document["seeded"]) == (5000, mechanism, True)
-    assert document["guarantee"]["definition"] == definition
-    assert document["release"] == release
-    # Seeded, so it protects nobody, whatever the mechanism.
-    assert (document["epsilon_holds"], document["holds_for_these_people"]) == (False, None)
-    assert (document["epsilon"] is None) is (definition == "metric")
-    assert document["epsilon_per_km"] == (pytest.approx(4.0) if definition == "metric" else None)
+def published(path: Path) -> FloatArray:
+    table = np.genfromtxt(path, delimiter=",", names=True)
+    return np.column_stack([table["lat"], table["lon"]])
+
+
+def test_the_first_lines_say_what_is_published_and_what_is_not(run: Run, visits_csv: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.csv"
+    shown = run("protect", visits_csv, output)
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.splitlines()[:4] == [
+        f"3 locations published in {output}, moved 500 m on average.",
+        "The guarantee counts rows: name the users with --user if a user may have several.",
+        "Left out: user, age, city. --keep NAME publishes a column.",
+        "┌─ GUARANTEE ──────────────────────────────────────────────────────────────────────────┐",
+    ]
+    assert output.read_text().splitlines()[0] == "lat,lon"
+    kept = run("protect", visits_csv, output, "--force", "--user", "user", "--keep", "age")
+    assert "counts rows" not in kept.out
+    assert kept.out.splitlines()[1] == "Left out: city. --keep NAME publishes a column."
+    assert output.read_text().splitlines()[0] == "user,lat,age,lon"
+    everything = run("protect", visits_csv, output, "--force", "--keep-all")
+    assert "Left out" not in everything.out
+    assert output.read_text().splitlines()[0] == "user,lat,age,lon,city"
+    check(run("protect", visits_csv, tmp_path / "o.csv", "--keep", "zip"), 3, "there is no column", "'zip'", "--keep")
+    check(run("protect", "people.csv", "-", "--json"), 2, "--json and OUTPUT - both go to standard output")
 
 
 @pytest.mark.parametrize(
-    ("options", "epsilon", "offset", "own"),
+    ("options", "mechanism", "definition", "epsilon"),
     [
-        ((), 0.004, 0.0, True),
-        (("--set", "release=metric"), 0.004, 2.0, False),
-        (("--epsilon", 1, "--set", "fit_epsilon=0.5"), 2.0, 0.0, False),
-        (("--mechanism", "square"), 1.0, 0.0, True),
-        (("--mechanism", "planar-laplace"), 0.004, 0.0, True),
+        (("--noise", "1km"), "planar-laplace", "metric", 0.002),
+        (("--noise", "0.5mi"), "planar-laplace", "metric", 2 / 804.672),
+        (("--hide-among", 100, *REGION), "hide-among", "elastic", None),
+        (("--mechanism", "dprs", "--epsilon", 1, "--set", "centres=50", *REGION), "dprs", "interval", 1),
+        (("--mechanism", "dprs", "--set", "release=metric", "--set", "centres=50", *REGION), "dprs", "metric", 0.004),
+        (("--mechanism", "square", "--epsilon", 0.5, *REGION), "square", "local", 0.5),
     ],
 )
-def test_json_says_what_holds_for_the_people_of_the_file(
-    run: Run, people_csv: Path, tmp_path: Path, options: tuple[object, ...], epsilon: float, offset: float, own: bool
-) -> None:
-    """Who was fitted on loses what the intervals tell, too: twice the fit's epsilon on top."""
+def test_options_describe_a_mechanism(
+    run: Run, people_csv: Path, tmp_path: Path, options: tuple[object, ...], mechanism: str, definition: str,
+    epsilon: float | None,
+) -> None:  # fmt: skip
     document = json.loads(run("protect", people_csv, tmp_path / "out.csv", *options, "--json").out)
-    holds = document["holds_for_these_people"]
-    assert (holds["epsilon"], holds["offset"]) == (pytest.approx(epsilon), pytest.approx(offset))
-    assert document["epsilon_holds"] is own
+    assert (document["mechanism"], document["guarantee"]["definition"]) == (mechanism, definition)
+    assert epsilon is None or document["guarantee"]["epsilon"] == pytest.approx(epsilon, rel=1e-6)
 
 
-def test_per_row_budgets_are_not_called_per_person(run: Run, people_csv: Path, tmp_path: Path) -> None:
-    outcome = run("protect", people_csv, tmp_path / "o.csv", "--epsilon", 1, "--per-row", "--json", *FEW)
-    guarantee = json.loads(outcome.out)["guarantee"]
-    assert {guarantee["unit"], *(other["unit"] for other in guarantee["also"])} == {"per row"}
-    assert all(statement["counted"] == "rows" for statement in (guarantee, *guarantee["also"]))
-
-
-def test_a_forgotten_person_column_is_noticed(run: Run, tmp_path: Path) -> None:
-    source = tmp_path / "rows.csv"
-    source.write_text("user_id,lat,lon\na,37.7,-122.4\na,37.6,-122.3\n")
-    outcome = run("protect", source, tmp_path / "o.csv", *PLANAR)
-    assert outcome.code == 0
-    assert "warning: column 'user_id' looks like a person's id and repeats" in outcome.err
-    assert "rows compose" in " ".join(outcome.out.replace("│", " ").split())
-
-
-def test_a_persons_id_that_is_left_out_is_warned_of(run: Run, people_csv: Path, tmp_path: Path) -> None:
-    """Nobody has looked whether a person has several rows."""
-    left_out = run("protect", people_csv, tmp_path / "a.csv", *PLANAR, "--drop", "id")
-    assert "warning: column 'id' looks like a person's id and was left out unread" in left_out.err
-    assert run("protect", people_csv, tmp_path / "b.csv", *PLANAR, "--drop", "id", "--per-row").err == ""
-
-
-def test_clip_only_when_asked(run: Run, tmp_path: Path) -> None:
-    source = tmp_path / "rows.csv"
-    source.write_text("lat,lon\n37.7,-122.4\n38.7,-122.4\n")
-    refused = run("protect", source, tmp_path / "o.csv", *PLANAR)
-    assert (refused.code, "row 2 lies outside" in refused.err) == (3, True)
-    clipped = run("protect", source, tmp_path / "o.csv", *PLANAR, "--clip", "--json")
-    # The card says that it may have happened, and not whether and how often it did.
-    notes = json.loads(clipped.out)["guarantee"]["notes"]
-    source.write_text("lat,lon\n37.7,-122.4\n37.7,-122.4\n")
-    inside = run("protect", source, tmp_path / "p.csv", *PLANAR, "--clip", "--json")
-    assert any("outside the region are moved to its edge" in note for note in notes)
-    assert json.loads(inside.out)["guarantee"]["notes"] == notes
-
-
-def test_antimeridian(run: Run, tmp_path: Path) -> None:
-    source = tmp_path / "fiji.csv"
-    source.write_text("lat,lon\n-17,179.999\n-17,-179.999\n")
-    for region in ("fiji", "-19.5,176.8,-15.5,-178"):
-        outcome = run("protect", source, tmp_path / "o.csv", *PLANAR, "--force", "--region", region)
-        assert outcome.code == 0, outcome.err
-    assert (np.abs(read_people(tmp_path / "o.csv").points[:, 1]) > 179).all()
-
-
-def test_without_a_region_planar_laplace_publishes_anywhere_and_others_ask_for_one(run: Run, tmp_path: Path) -> None:
-    source, output = tmp_path / "people.csv", tmp_path / "o.csv"
-    source.write_text("lat,lon\n52.5,13.4\n35.7,139.7\n-17,179.9999\n90,0\n")
-    outcome = run("protect", source, output, "--json", names_region=False)
+def test_noise_works_everywhere_and_others_ask_for_a_region(run: Run, tmp_path: Path) -> None:
+    source, output = tmp_path / "people.csv", tmp_path / "out.csv"
+    source.write_text("lat,lon\n-33.9,151.2\n35.7,139.7\n-17,179.9999\n90,0\n")
+    outcome = run("protect", source, output)
     assert outcome.code == 0, outcome.err
-    released = json.loads(outcome.out)
-    assert (released["mechanism"], released["region"], released["rows"]) == ("planar-laplace", "the whole Earth", 4)
-    assert (np.abs(read_people(output).points) <= (90, 180)).all()
-    for options in (["--mechanism", "square"], ["--epsilon", 1], ["--hide-among", 100]):
-        refused = run("protect", source, tmp_path / "other.csv", *options, names_region=False)
-        assert (refused.code, "name the public region with --region" in refused.err) == (2, True)
-    assert "name the public region with --region" in run("fit", source, tmp_path / "o.json", names_region=False).err
-    assert "too far apart for one plan" in run("plan", source, "--noise", "500m", names_region=False).err
+    assert len(published(output)) == 4
+    for options in (["--mechanism", "square"], ["--mechanism", "dprs", "--epsilon", 1], ["--hide-among", 100]):
+        check(run("protect", source, tmp_path / "no.csv", *options), 2, "name the public region with --region")
+    assert not (tmp_path / "no.csv").exists()
+
+
+def test_no_output_replaces_a_file_that_the_run_uses(run: Run, people_csv: Path, tmp_path: Path) -> None:
+    """Not even with --force, and whatever way its name is written."""
+    used = tmp_path / "used.json"
+    used.write_text(json.dumps({"type": "Feature", "bbox": [-123, 37, -122, 38]}))
+    other_name = tmp_path / "." / ".." / tmp_path.name / used.name
+    for what, options in (("region", ("--region", used)), ("ledger", ("--user", "id", "--ledger", used))):
+        refused = run("protect", people_csv, other_name, *options, "--force")
+        check(refused, 2, f"OUTPUT is the same file as the --{what}")
+    assert "bbox" in used.read_text()
+
+
+def test_skipped_rows_are_named_by_number_alone(run: Run, visits_csv: Path, tmp_path: Path) -> None:
+    with visits_csv.open("a") as file:
+        file.write("cid,none,20,-122.4123,Here\n")
+    assert run("protect", visits_csv, tmp_path / "out.csv").code == 3
+    shown = run("protect", visits_csv, tmp_path / "out.csv", "--skip-bad")
+    assert shown.code == 0, shown.err
+    assert len(published(tmp_path / "out.csv")) == 3
+    assert "row 4" in shown.err
+    assert "cid" not in shown.err + shown.out
+    assert "4123" not in shown.err + shown.out
+
+
+@pytest.mark.parametrize(
+    ("raised", "shown"),
+    [
+        ("leave it out with skip_bad=True, or give region=", "leave it out with --skip-bad, or give --region"),
+        ("name it with keep= or user='id'", "name it with --keep or --user id"),
+        ("noise_m=500, or noise_m=, is missing", "--noise 500m, or --noise, is missing"),
+        ("try gamma=0.3 and gamma=", "try --set gamma=0.3 and --set gamma=VALUE"),
+        ("names are columns=id,lat,lon; crs=EPSG:25833.", "names are --columns id,lat,lon; --crs EPSG:25833."),
+        ("the file says strange=3 and --set gamma=2", "the file says strange=3 and --set gamma=2"),
+    ],
+)
+def test_parameters_in_errors_of_the_library_are_named_as_options(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: str, shown: str
+) -> None:
+    def fail(*_args: object, **_kwargs: object) -> None:
+        raise DataError(raised)
+
+    monkeypatch.setattr("nearveil.release.protect.protect", fail)
+    outcome = run("protect", "in.csv", tmp_path / "out.csv", "--mechanism", "dprs", *REGION)
+    assert (outcome.code, outcome.err) == (3, f"error: {shown}\n")
 
 
 def test_as_an_installed_command(people_csv: Path, tmp_path: Path) -> None:
-    """Through a real process: JSON alone on standard output, no progress bar where there is no terminal."""
-    command = [sys.executable, "-c", "from nearveil.cli.main import main; main()"]
-    arguments = ["protect", str(people_csv), str(tmp_path / "out.csv"), "--set", "centres=100", "--json"]
-    arguments += ["--region", "san-francisco"]
-    result = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout)["rows"] == 5000
-    assert result.stderr == ""
+    """Through a real process and pipes: locations alone on standard output, text and no bar on standard error."""
+    piped = subprocess.run(
+        [*COMMAND, "protect", "-", "-"], input=people_csv.read_bytes(), capture_output=True, check=True
+    )
+    assert len(piped.stdout.splitlines()) == 5001
+    assert piped.stderr.startswith(b"5,000 locations published on standard output, moved 500 m on average.\n")
+    quiet = subprocess.run([*COMMAND, "protect", people_csv, tmp_path / "out.csv"], capture_output=True, check=True)
+    assert quiet.stderr == b""
     umask = os.umask(0)
     os.umask(umask)
     assert (tmp_path / "out.csv").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("name", ["out.csv", "out.geojson", "out.parquet"])
+def test_a_run_that_is_cut_short_leaves_no_result(
+    people_csv: Path, tmp_path: Path, number: signal.Signals, name: str
+) -> None:
+    folder = tmp_path / "public"
+    folder.mkdir()
+    command = [sys.executable, "-c", CUT_SHORT, str(int(number)), "protect", str(people_csv), str(folder / name)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    left = [path.name for path in folder.iterdir()]
+    if number == signal.SIGTERM:
+        assert (ended.returncode, ended.stderr) == (130, "error: stopped; no file was left half written\n")
+        assert left == []
+    else:
+        # What is left is hidden, and holds published locations only.
+        assert ended.returncode == -number
+        assert all(each.startswith(".") for each in left)

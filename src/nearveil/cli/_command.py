@@ -65,7 +65,7 @@ class Group(Command, click.Group):
 
 
 class Length(click.ParamType[float]):
-    """A length such as 500m or 0.5km, in meters."""
+    """A length such as 500m, 0.5km or 0.3mi, in meters."""
 
     name = "length"
 

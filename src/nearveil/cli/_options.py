@@ -7,37 +7,28 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nearveil.cli._command import Function, option
-from nearveil.errors import BadRowError, DataError, UsageError
-from nearveil.io import people
-from nearveil.io.location import ReadOptions
-from nearveil.mechanisms.cells import Cells
-from nearveil.mechanisms.intervals import Intervals
-from nearveil.privacy.guarantee import PrivacyDefinition
-from nearveil.privacy.ledger import Budget, Ledger
-from nearveil.region import Region, parse_region
-from nearveil.types import FloatArray
+from nearveil.errors import UsageError
+from nearveil.region import Region, as_region
+
+if TYPE_CHECKING:
+    from nearveil.io.location import ReadOptions
+    from nearveil.mechanisms.base import Learned
+    from nearveil.privacy.ledger import Budget, Ledger
 
 FILE = click.Path(path_type=Path)
 
-_REGION_HELP = "Public region: a name, south,west,north,east in degrees, or a GeoJSON file."
 region_option = option(
     "--region",
     metavar="REGION",
-    help=_REGION_HELP,
-    show_default="that of the file, if it has one",
+    help="Public region, where one is needed: a name such as berlin, south,west,north,east, or a GeoJSON file.",
 )
-# For commands without --intervals and --cells.
-own_region_option = option("--region", metavar="REGION", help=_REGION_HELP)
 seed_option = option(
-    "--seed",
-    type=int,
-    metavar="N",
-    help="Make the result repeatable, for experiments: a seed protects nobody.",
+    "--seed", type=int, metavar="N", help="Make the result repeatable, for experiments; it then protects nobody."
 )
 cores_option = option("--cores", type=click.IntRange(min=1), help="Number of processes.", show_default="all cores")
 data_dir_option = option(
@@ -69,7 +60,7 @@ DEMO_REGION = "san-francisco"
 """Where the users and locations are that commands make up."""
 
 
-def chosen_region(region: str | None, learned: Intervals | Cells | None = None) -> Region:
+def chosen_region(region: Region | str | None, learned: Learned | None = None) -> Region:
     """Return the region of ``--region``, or of the intervals or cells given."""
     found = optional_region(region, learned)
     if found is None:
@@ -80,27 +71,13 @@ def chosen_region(region: str | None, learned: Intervals | Cells | None = None) 
     return found
 
 
-def optional_region(region: str | None, learned: Intervals | Cells | None = None) -> Region | None:
+def optional_region(region: Region | str | None, learned: Learned | None = None) -> Region | None:
     """Return the region of ``--region``, or of the intervals or cells given, or None."""
     if learned is None:
-        return None if region is None else parse_region(region)
-    if region is not None and not parse_region(region, learned.region.scaling).same_edges(learned.region):
-        file = "cells" if isinstance(learned, Cells) else "intervals"
-        raise UsageError(f"--region differs from that of the {file} file; leave it out, or fit again")
+        return None if region is None else as_region(region)
+    if region is not None and not as_region(region).same_edges(learned.region):
+        raise UsageError("--region is not the region of the file of intervals or cells; leave it out, or fit again")
     return learned.region
-
-
-def is_same_file(path: str | Path, other: str | Path | None) -> bool:
-    """Whether two paths name one file, perhaps by a second name of it."""
-    if other is None:
-        return False
-    first, second = Path(path), Path(other)
-    return first.resolve() == second.resolve() or (first.exists() and second.exists() and first.samefile(second))
-
-
-def locations_in_region(people: people.People, region: Region, *, clip: bool) -> FloatArray:
-    """Return people's locations, checked against the region or clipped to it."""
-    return region.clip(people.points) if clip else region.check(people.points)
 
 
 def options_as(
@@ -124,156 +101,109 @@ def options_as(
     return decorate
 
 
-# Options for reading a file of people, the same for every command that takes one.
+# How a file of users is read, the same for every command that takes one.
 
 
-PEOPLE_FILE = "CSV, TSV, GeoJSON or Parquet file of true locations; - for standard input."
+PEOPLE_FILE = "File of true locations, such as CSV, GeoJSON or Parquet; - for standard input."
 _READING = "Reading INPUT"
-latitude_option = option("--latitude", metavar="COLUMN", help="Latitude column.", heading=_READING)
-longitude_option = option("--longitude", metavar="COLUMN", help="Longitude column.", heading=_READING)
-_READING_OPTIONS = (
-    latitude_option,
-    longitude_option,
-    option(
-        "--location",
-        metavar="COLUMN",
-        help="Column with both: 'POINT (lon lat)' or 'lat, lon'.",
-        heading=_READING,
-    ),
-    option(
-        "--columns",
-        metavar="NAME,NAME,…",
-        help="Names of all columns, for a text file without them.",
-        heading=_READING,
-    ),
-    option(
-        "--crs",
-        metavar="EPSG:N",
-        help="Reference system of the coordinates.",
-        show_default="WGS84 degrees",
-        heading=_READING,
-    ),
-    option(
-        "--encoding",
-        metavar="NAME",
-        help="Encoding of a text file, such as latin-1.",
-        show_default="utf-8",
-        heading=_READING,
-    ),
-)
-_RELEASE_OPTIONS = (
-    *_READING_OPTIONS,
-    option(
-        "--skip-bad",
-        type=FILE,
-        metavar="FILE",
-        help="Write rows that cannot be used, with true locations, to this file.",
-        heading=_READING,
-    ),
-    option("--clip", is_flag=True, help="Move users outside the region to its edge.", heading=_READING),
-)
+
+
+def _reading(flag: str, metavar: str, text: str, default: str | None = None) -> Callable[[Function], Function]:
+    return option(flag, metavar=metavar, help=text, show_default=default, heading=_READING)
+
+
+latitude_option = _reading("--latitude", "COLUMN", "Latitude column.")
+longitude_option = _reading("--longitude", "COLUMN", "Longitude column.")
 
 
 def _read_options(*, columns: str | None, **given: Any) -> ReadOptions:
-    return ReadOptions(columns=_names(columns), **given)
+    from nearveil.io.location import ReadOptions  # noqa: PLC0415 - many commands read no file
 
-
-def _names(columns: str | None) -> tuple[str, ...]:
     names = () if columns is None else tuple(name.strip() for name in columns.split(","))
     if "" in names or len(set(names)) < len(names):
         raise UsageError("--columns takes a different name for each column, such as id,latitude,longitude")
-    return names
+    return ReadOptions(columns=names, **given)
 
 
-def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for reading a file; the command gets a `ReadOptions` as ``reading``."""
-    return options_as("reading", _READING_OPTIONS, _read_options)(command)
-
-
-def _release_read_options(*, columns: str | None, **given: Any) -> people.ReadOptions:
-    return people.ReadOptions(columns=_names(columns), **given)
-
-
-def release_reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for reading people to publish; the command gets a `ReadOptions` as ``reading``."""
-
-    @wraps(command)
-    def naming_the_way_out(*, reading: people.ReadOptions, **given: Any) -> Any:
-        try:
-            return command(reading=reading, **given)
-        except BadRowError as error:
-            if reading.skip_bad is not None:
-                raise
-            raise DataError(f"{error}, or leave such rows out with --skip-bad FILE") from None
-
-    return options_as("reading", _RELEASE_OPTIONS, _release_read_options)(naming_the_way_out)
-
-
-person_option = option(
-    "--person", metavar="COLUMN", help="Column with the id of the user; one row per user is allowed."
+reading_options = options_as(
+    "reading",
+    (
+        latitude_option,
+        longitude_option,
+        _reading("--location", "COLUMN", "Column with both, as WKT, WKB or 'lat, lon'."),
+        _reading("--columns", "NAME,NAME,…", "Names of all columns, if the file has none."),
+        _reading("--crs", "EPSG:N", "Reference system.", "WGS84 degrees"),
+        _reading("--delimiter", "CHARACTER", "What separates the values, such as ;"),
+        _reading("--encoding", "NAME", "Encoding of the text, such as latin-1.", "utf-8"),
+    ),
+    _read_options,
 )
-per_row_option = option("--per-row", is_flag=True, help="Allow several rows per user; their privacy losses add up.")
+"""Adds the options for reading a file of users; the command gets a `ReadOptions` as ``reading``."""
 
-
-# Options that charge a release to a ledger of privacy budgets.
-
-
+USERS = "Users and columns"
+"""The heading of options on whose rows these are and what else is published."""
+user_option = option(
+    "--user", metavar="COLUMN", help="Column with the ids of users; protect publishes it.", heading=USERS
+)
+skip_bad_option = option(
+    "--skip-bad", is_flag=True, help="Leave out rows that cannot be used, and print their numbers."
+)
 ledger_option = option(
     "--ledger",
     type=FILE,
     metavar="FILE",
-    help="Ledger of privacy budgets, charged before publication. Needs --person and --budget.",
+    help="Ledger of privacy budgets that is charged first. Needs --user.",
+    heading=USERS,
 )
 budget_option = option(
     "--budget",
     multiple=True,
     metavar="BUDGET",
-    help="Privacy budget of each user, such as metric:0.02/30d or central:4,1e-5/365d; may be repeated.",
+    help="Budget of each user, kept in the ledger: metric:0.02/30d, central:4,1e-5; may be repeated.",
+    heading=USERS,
 )
 
-_UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
 _NUMBER = r"([0-9.]+(?:[eE][-+]?[0-9]+)?)"
-_BUDGET = re.compile(rf"(\w+):{_NUMBER}(?:,{_NUMBER})?/(\d{{1,6}})([dhm])")
+_BUDGET = re.compile(rf"(\w+):{_NUMBER}(?:,{_NUMBER})?(?:/(\d{{1,5}})d)?")
 # The finite precision of the noise adds a small delta to every release.
 _LEAST_DELTA = 1e-9
 
 
 def budget_from_text(text: str) -> Budget:
-    """Read a budget.
+    """Read a budget, such as ``metric:0.02/30d``: a privacy definition, an epsilon, and perhaps a delta and days."""
+    from nearveil.privacy.guarantee import PrivacyDefinition  # noqa: PLC0415 - only for releases with a ledger
+    from nearveil.privacy.ledger import Budget  # noqa: PLC0415
 
-    Examples
-    --------
-    >>> print(budget_from_text("metric:0.02/30d"))
-    metric: epsilon 0.02 with delta 1e-09 per meter in any 30 days
-    """
     match = _BUDGET.fullmatch(text.strip())
-    if match is None or match[1] not in list(PrivacyDefinition):
-        raise UsageError(
-            f"--budget takes a privacy definition ({', '.join(PrivacyDefinition)}), an epsilon and a time, such as "
-            "metric:0.02/30d or central:4,1e-5/365d"
-        )
     try:
-        epsilon, delta = float(match[2]), float(match[3] or _LEAST_DELTA)
+        if match is None:
+            raise ValueError
+        definition, epsilon = PrivacyDefinition(match[1]), float(match[2])
+        delta = float(match[3] or _LEAST_DELTA)
     except ValueError:
-        raise UsageError("--budget needs numbers for epsilon and delta, as in metric:0.02/30d") from None
-    window = int(match[4]) * _UNITS[match[5]]
-    return Budget(definition=PrivacyDefinition(match[1]), epsilon=epsilon, delta=delta, window=window)
+        raise UsageError(
+            f"--budget takes a privacy definition ({', '.join(PrivacyDefinition)}), an epsilon and days, such as "
+            "metric:0.02/30d or central:4,1e-5/365d"
+        ) from None
+    window = None if match[4] is None else timedelta(days=int(match[4]))
+    return Budget(definition=definition, epsilon=epsilon, delta=delta, window=window)
 
 
-def open_ledger(path: Path | None, budgets: Sequence[str], read: people.ReadOptions, seed: int | None) -> Ledger | None:
+def open_ledger(path: Path | None, budgets: Sequence[str], user: str | None) -> Ledger | None:
     """Open the ledger that a release or a fit is charged to, if one is named."""
     if path is None:
         if budgets:
             raise UsageError("--budget needs a ledger; add --ledger FILE")
         return None
-    if seed is not None:
-        raise UsageError(
-            "a release with --seed is not charged, because it protects nobody; leave --seed or --ledger out"
-        )
-    if read.person is None or read.per_row:
-        raise UsageError(
-            "--ledger charges people: name the column of their ids with --person, and keep one row per person"
-        )
-    if not budgets and not path.exists():
-        raise UsageError("a new --ledger needs at least one --budget, such as metric:0.02/30d")
+    if user is None:
+        raise UsageError("--ledger charges users; name the column of their ids with --user")
+    from nearveil.privacy.ledger import Ledger  # noqa: PLC0415 - only for releases with a ledger
+
     return Ledger(path, [budget_from_text(text) for text in budgets])
+
+
+def check_output_is_none_of(output: str | Path, inputs: dict[str, str | Path | None]) -> None:
+    """Refuse an output that is also another file of this command, which ``--force`` would overwrite."""
+    for name, other in inputs.items():
+        if other is not None and Path(output).resolve() == Path(other).resolve():
+            raise UsageError(f"OUTPUT is the same file as {name}; name another file")

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 
 FULL_CARD = "nearveil guarantee FILE --card full, with the output of --json"
-"""Where a card that a command prints says that the full one is."""
+"""Where the summary of a guarantee says that the whole of it is."""
+COUNTS_ROWS = "The guarantee counts rows: name the users with --user if a user may have several."
+"""What a release or a fit without ids of users prints."""
 
 
 def say(text: str) -> None:
@@ -44,8 +47,8 @@ def complain(text: str) -> None:
     print(f"error: {with_options(text)}", file=sys.stderr)
 
 
-# A parameter of Python in a message, such as region=, skip_bad=FILE, per_row=True or noise_m=500.
-_PARAMETER = re.compile(r"(?<![\w.-])(?<!--set )([a-z][a-z0-9_]*)=([\w…+/-]*(?:[.,:][\w…+/-]+)*)")
+# A parameter of Python in a message, such as region=, user='id', skip_bad=True or noise_m=500.
+_PARAMETER = re.compile(r"""(?<![\w.-])(?<!--set )([a-z][a-z0-9_]*)=('[^']*'|"[^"]*"|[\w…+/-]*(?:[.,:][\w…+/-]+)*)""")
 SETTABLE = "nearveil.settable"
 """Where a command notes which parameters its ``--set`` takes."""
 
@@ -62,7 +65,7 @@ def with_options(message: str) -> str:
     options = {each.name: each for each in context.command.params if isinstance(each, click.Option)}
 
     def replaced(found: re.Match[str]) -> str:
-        name, value = found[1], found[2]
+        name, value = found[1], found[2].strip("'\"")
         option = options.get(name)
         if option is not None:
             if option.is_flag or not value:
@@ -86,14 +89,6 @@ def progress_bar(title: str, total: int | None) -> Iterator[ProgressCallback]:
 
 
 @contextmanager
-def work_bar(title: str, total: float) -> Iterator[Callable[[float], None]]:
-    """Show a progress bar for work in pieces of different size."""
-    # Pieces take long, so the speed of the last seconds does not predict the time left.
-    with _bar(title, total, "{task.percentage:.0f} %", estimate_over_s=600) as advance:
-        yield advance
-
-
-@contextmanager
 def waiting(title: str) -> Iterator[None]:
     """Show what is being done and for how long, where it has no steps to count."""
     with _bar(title, None, ""):
@@ -101,7 +96,7 @@ def waiting(title: str) -> Iterator[None]:
 
 
 @contextmanager
-def _bar(title: str, total: float | None, done: str, estimate_over_s: float = 30) -> Iterator[Callable[[float], None]]:
+def _bar(title: str, total: float | None, done: str) -> Iterator[Callable[[float], None]]:
     if not sys.stderr.isatty():
         yield _ignore
         return
@@ -115,48 +110,31 @@ def _bar(title: str, total: float | None, done: str, estimate_over_s: float = 30
 
     class Times(TextColumn):
         def render(self, task: Task) -> Text:
-            return Text(times(task.elapsed or 0.0, task.time_remaining, countable=task.total is not None))
+            return Text(times(task.elapsed or 0.0, task.time_remaining))
 
     columns = [TextColumn("{task.description}"), BarColumn(), Done(done), Times("")]
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, speed_estimate_period=estimate_over_s) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=total)
         yield lambda step: bar.advance(task, step)
 
 
-_LONG_S = 3.0
-
-
-def times(elapsed_s: float, left_s: float | None, *, countable: bool = True) -> str:
-    """Say how long something has taken, and about how long it still takes; if that is not known, why.
-
-    Work that is not ``countable`` has no steps that would tell how much is done.
+def times(elapsed_s: float, left_s: float | None) -> str:
+    """Say how long something has taken, and about how long it still takes if that is known.
 
     Examples
     --------
     >>> times(25.4, 300.0)
     '0:25 elapsed, about 5:00 left'
-    >>> times(25.4, None)
-    '0:25 elapsed, time left not known yet'
-    >>> times(3725.0, None, countable=False)
-    '1:02:05 elapsed, time left unknown: no steps to count; the first run also compiles'
+    >>> times(3725.0, None)
+    '1:02:05 elapsed'
     """
-    if left_s is not None:
-        left = f", about {_clock(left_s)} left"
-    elif elapsed_s < _LONG_S:
-        left = ""
-    else:
-        left = f", time left {_NOT_YET if countable else _NEVER}"
+    left = "" if left_s is None else f", about {_clock(left_s)} left"
     return f"{_clock(elapsed_s)} elapsed{left}"
 
 
-_NOT_YET, _NEVER = "not known yet", "unknown: no steps to count; the first run also compiles"
-
-
 def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    return re.sub(r"^0:0?(?=.)", "", str(timedelta(seconds=int(seconds))))
 
 
 def _ignore(_done: float) -> None:

@@ -299,7 +299,7 @@ def _lists_of_service(answers: Answers, policy: str | None, given: dict[str, str
 def _check_learned(chosen: MechanismChoice, people: Dataset) -> None:
     """Refuse intervals or cells of another region; all populations are in one."""
     if chosen.learned is not None and not chosen.learned.region.same_edges(people.region):
-        kind = "intervals" if chosen.cells is None else "cells"
+        kind = "cells" if "cells" in chosen.files else "intervals"
         raise UsageError(f"the {kind} file is for another region than {people.name}; fit {kind} for its region")
 
 

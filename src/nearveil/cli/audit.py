@@ -36,12 +36,11 @@ from nearveil.errors import DataError, UsageError, require_package
 from nearveil.io.atomic import check_output, read_text, replacing
 from nearveil.io.synthetic import PEOPLE, SEED
 from nearveil.mechanisms.base import Learned, Mechanism
-from nearveil.mechanisms.registry import mechanism_entry
 from nearveil.region import Region, named_region
 
 EXIT_CODES = {Verdict.CONSISTENT: 0, Verdict.VIOLATED: 1, Verdict.INCONCLUSIVE: 3}
 # Few centres, so that one user has a visible effect; one round, so that thousands of fits take seconds.
-_FIT_SETTINGS = {"centres": "2", "rounds": "1"}
+_FIT_SETTINGS = {"centres": 2, "rounds": 1}
 
 _AUDIT, _YOURS, _OUTPUT = "Audit", "Your own function or program", "Output"
 
@@ -255,7 +254,7 @@ class _Run:
             else:
                 subject = CommandSubject(self.program or "", box, self.limit_s)
         else:
-            built = self.chosen.build(given, for_made_up_users=True)
+            built = self.chosen.build(given, for_synthetic_users=True)
             mechanism, samples = fitted_on_made_up_people(built), self.samples or DEFAULT_SAMPLES
             subject, audited = own_subject(mechanism, box), _describe(mechanism, claim, synthetic=built.is_to_be_fitted)
             learned = mechanism.learned
@@ -289,7 +288,7 @@ class _Run:
             mechanism=self.chosen.name,
             function=self.function,
             command=self.program,
-            cells=self.chosen.cells,
+            cells=self.chosen.parameters.get("cells"),
             timeout_s=self.limit_s,
             samples=self.samples,
             confidence=self.confidence,
@@ -300,17 +299,17 @@ class _Run:
 
     def _fit_to_audit(self, box: Region) -> Mechanism:
         chosen = self.chosen
-        if self.is_external or (chosen.name is not None and mechanism_entry(chosen.name).mechanism.learns is None):
+        if self.is_external or (chosen.name is not None and chosen.entry.mechanism.learns is None):
             raise UsageError(
                 "--stage fit is for dprs and hide-among only, because other mechanisms have no fit; leave it out"
             )
-        if chosen.intervals is not None:
+        if "intervals" in chosen.parameters:
             raise UsageError("the --intervals file is already fitted; leave it out to audit the fit")
-        if mechanism_entry(chosen.chosen).mechanism.learns is None:
+        if chosen.name is None and "hide_among" not in chosen.parameters:
             chosen = replace(chosen, name="dprs")
-        takes = mechanism_entry(chosen.chosen).parameters
+        takes = chosen.entry.parameters
         few = {name: value for name, value in _FIT_SETTINGS.items() if name in takes}
-        return replace(chosen, settings={**few, **chosen.settings}).build(box)
+        return replace(chosen, parameters={**few, **chosen.parameters}).build(box)
 
 
 def _read_claim(text: str | None) -> Claim | str | None:

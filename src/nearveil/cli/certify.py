@@ -10,7 +10,7 @@ from nearveil.audit.certificate import MechanismCertificate, load_certificate
 from nearveil.audit.certificate import certify as certify_mechanism
 from nearveil.cli._command import command, option
 from nearveil.cli._mechanism import MechanismChoice, mechanism_options
-from nearveil.cli._options import FILE, force_option, json_option, optional_region, region_option
+from nearveil.cli._options import FILE, force_option, json_option, region_option
 from nearveil.cli._output import progress_bar, say, say_json, waiting
 from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError
@@ -19,7 +19,7 @@ from nearveil.io.atomic import check_output
 _WIDTH = 100
 _REFUTED = (
     "This is the loss within an interval, and the interval is disclosed. The paper's claim for this release, between "
-    "all locations, is false; 'nearveil audit --set release=paper --claim paper' shows it."
+    "all locations, is false; 'nearveil audit --mechanism dprs --set release=paper --claim paper' shows it."
 )
 
 
@@ -41,7 +41,7 @@ def certify(
 ) -> None:
     """Compute the largest privacy loss of a mechanism over all pairs of locations that it protects.
 
-    Without --intervals, dprs uses the intervals of a made-up city, and hide-among its cells without --cells.
+    Without --intervals, dprs uses the intervals of a synthetic city, and hide-among its cells without --cells.
     """
     if check is not None:
         if mechanism.parameters or out is not None or region is not None:
@@ -50,9 +50,7 @@ def certify(
         return
     if out is not None:
         check_output(out, force=force)
-    fitted = fitted_on_made_up_people(
-        mechanism.build(optional_region(region, mechanism.learned), for_made_up_users=True)
-    )
+    fitted = fitted_on_made_up_people(mechanism.build(region, for_synthetic_users=True))
     with waiting("computing the largest loss"):
         found = certify_mechanism(fitted)
     if out is not None:

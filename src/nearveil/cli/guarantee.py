@@ -11,18 +11,16 @@ import click
 
 from nearveil.cli._command import command, option
 from nearveil.cli._mechanism import MechanismChoice, mechanism_options
-from nearveil.cli._options import FILE, json_option, optional_region, region_option
+from nearveil.cli._options import FILE, json_option, region_option
 from nearveil.cli._output import say, say_json, waiting
-from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import read_text
-from nearveil.io.synthetic import PEOPLE
 from nearveil.privacy.explain import explain
 from nearveil.privacy.guarantee import Guarantee, guarantee_from_dict
 
-_MADE_UP = (
-    f"This is for the {{0}} of a made-up city ({PEOPLE:,} people, a fixed seed). The {{0}} of your people will differ "
-    "in number and size; 'nearveil protect' prints their card, and 'nearveil guarantee FILE' explains it."
+_SYNTHETIC = (
+    "This is for the {0} of a synthetic city; those of your users differ in number and size. "
+    "'nearveil protect' prints their guarantee, and 'nearveil guarantee FILE' explains it."
 )
 
 
@@ -34,21 +32,17 @@ _MADE_UP = (
     required=False,
     help="Output of 'protect --json', 'fit --json' or 'certify'; - for standard input.",
 )
-@region_option
 @mechanism_options
-@option(
-    "--card",
-    type=click.Choice(["short", "full"]),
-    help="Print the card of the guarantee instead of the explanation.",
-)
+@region_option
+@option("--card", type=click.Choice(["short", "full"]), help="Print a summary of the guarantee instead.")
 @json_option
 def guarantee(
-    source: Path | None, *, region: str | None, mechanism: MechanismChoice, card: str | None, json: bool
+    source: Path | None, *, mechanism: MechanismChoice, region: str | None, card: str | None, json: bool
 ) -> None:
     """Explain in plain words what a release guarantees, and what it does not.
 
     Explains the guarantee in FILE, or that of the mechanism that the options describe (dprs and hide-among on a
-    made-up city).
+    synthetic city).
     """
     if source is not None and (mechanism.is_given or region is not None):
         raise UsageError("give either a FILE or options that describe a mechanism, not both")
@@ -60,11 +54,13 @@ def guarantee(
 
 
 def _of_mechanism(mechanism: MechanismChoice, region: str | None) -> Guarantee:
-    built = mechanism.build(optional_region(region, mechanism.learned), for_made_up_users=True)
-    fitted = fitted_on_made_up_people(built)
-    with waiting("computing the largest loss"):
-        found = fitted.guarantee
-    return found.with_note(_MADE_UP.format(built.learns)) if built.is_to_be_fitted else found
+    built = mechanism.build(region, for_synthetic_users=True)
+    if not built.is_to_be_fitted:
+        with waiting("computing the largest loss"):
+            return built.guarantee
+    from nearveil.cli.populations import fitted_on_made_up_people  # noqa: PLC0415 - most mechanisms need no users
+
+    return fitted_on_made_up_people(built).guarantee.with_note(_SYNTHETIC.format(built.learns))
 
 
 def _read(source: Path) -> Guarantee:

@@ -35,7 +35,6 @@ VERBS = {
     "import": "Bring users into the store of a service.",
     "serve-demo": "Run the service with 25,000 synthetic users.",
     "demo": "Attack a synthetic city, protect it, and attack again.",
-    "region": "Show the bounds, size and scale of a region.",
     "datasets": "List the four populations of the paper.",
     "keys": "Manage the secret keys and the API keys of a service.",
     "store": "Look after the store of a service.",
@@ -45,8 +44,6 @@ _EXTRA_OF_VERB = {
     **dict.fromkeys(("plan", "attack", "audit", "certify", "reproduce", "demo", "datasets"), "research"),
     **dict.fromkeys(("serve", "import", "serve-demo", "keys", "store"), "serve"),
 }
-# 'nearveil audit' exits with 1 for a violated claim, so a failure of it needs another code.
-_FAILED, _FAILED_AUDIT = 1, 4
 
 
 class LazyGroup(click.Group):
@@ -102,13 +99,14 @@ def _stop(_number: int, _frame: object) -> None:
 
 def main() -> None:
     """Run a command; turn errors into one sentence and an exit code."""
-    # Modules that a command imports stay until it ends: `LazyGroup` lets the garbage collector look at the others.
+    # While a verb is imported: `LazyGroup` turns it on again.
     gc.disable()
     # A signal must raise, so that partial files are removed.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
+    # 'nearveil audit' exits with 1 for a violated claim, so an audit without a verdict exits with 4.
     is_audit = sys.argv[1:2] == ["audit"]
-    failed = _FAILED_AUDIT if is_audit else _FAILED
+    failed = 4 if is_audit else 1
     try:
         code: Any = nearveil.main(prog_name="nearveil", standalone_mode=False)
         if sys.stdout is not None:
@@ -138,7 +136,6 @@ def main() -> None:
         _exit_after_bug(error, failed)
     except Exception as error:
         _exit_after_bug(error, failed)
-    # Without a verdict, an audit has failed.
     sys.exit(code if isinstance(code, int) else failed if is_audit else 0)
 
 

@@ -16,8 +16,8 @@ from nearveil.cli._options import (
     force_option,
     json_option,
     numbers,
-    own_region_option,
     reading_options,
+    region_option,
     seed_option,
 )
 from nearveil.cli._output import note, progress_bar, say, say_json, warn
@@ -50,7 +50,7 @@ def _goal(name: str, kind: Any, text: str) -> Callable[[Any], Any]:
     help="Also try this mechanism: a name, or your own as FILE.py:CLASS; may be repeated.",
 )
 @option("--cells", type=FILE, metavar="FILE", help="Also try hide-among with the cells of this file.")
-@own_region_option
+@region_option
 @reading_options
 @option(
     "--months",

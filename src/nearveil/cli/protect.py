@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,44 +11,44 @@ from nearveil.cli._command import command, option
 from nearveil.cli._mechanism import MechanismChoice, mechanism_options
 from nearveil.cli._options import (
     PEOPLE_FILE,
+    USERS,
     budget_option,
+    check_output_is_none_of,
     force_option,
-    is_same_file,
     json_option,
     ledger_option,
     open_ledger,
-    optional_region,
-    per_row_option,
-    person_option,
+    reading_options,
     region_option,
-    release_reading_options,
     seed_option,
+    skip_bad_option,
+    user_option,
 )
-from nearveil.cli._output import FULL_CARD, note, progress_bar, say, say_json, warn
+from nearveil.cli._output import COUNTS_ROWS, FULL_CARD, note, progress_bar, say, say_json, warn
 from nearveil.errors import UsageError
-from nearveil.io.input_file import is_standard
-from nearveil.io.people import ReadOptions
-from nearveil.release.protect import ProtectResult, protect_file
+from nearveil.privacy.guarantee import round_up
+
+if TYPE_CHECKING:
+    from nearveil.io.location import ReadOptions
+    from nearveil.release.protect import Protected
+    from nearveil.types import IntArray
 
 
 @command()
 @click.argument("source", metavar="INPUT", help=PEOPLE_FILE)
 @click.argument(
-    "output", metavar="OUTPUT", help="File to write; its extension gives the format. - for standard output."
+    "output", metavar="OUTPUT", help="File to write, in the format of its extension; - for standard output."
 )
-@region_option
 @mechanism_options
-@release_reading_options
-@person_option
-@per_row_option
-@option("--drop", multiple=True, metavar="COLUMN", help="Leave out this column; may be repeated.")
+@user_option
+@option("--keep", multiple=True, metavar="COLUMN", help="Also publish this column; may be repeated.", heading=USERS)
+@option("--keep-all", is_flag=True, help="Publish all columns.", heading=USERS)
 @ledger_option
 @budget_option
-@option(
-    "--keep-order",
-    is_flag=True,
-    help="Keep the order of the rows, which can reveal locations.",
-)
+@reading_options
+@region_option
+@skip_bad_option
+@option("--keep-order", is_flag=True, help="Keep the order of the rows, which can reveal locations.")
 @seed_option
 @json_option
 @force_option
@@ -57,69 +56,77 @@ def protect(
     source: str,
     output: str,
     *,
-    region: str | None,
     mechanism: MechanismChoice,
-    reading: ReadOptions,
-    person: str | None,
-    per_row: bool,
-    drop: tuple[str, ...],
+    keep: tuple[str, ...],
+    keep_all: bool,
+    user: str | None,
     ledger: Path | None,
     budget: tuple[str, ...],
+    reading: ReadOptions,
+    region: str | None,
+    skip_bad: bool,
     keep_order: bool,
     seed: int | None,
     json: bool,
     force: bool,
 ) -> None:
-    """Write a copy of INPUT with noisy locations, and print what is guaranteed."""
-    if json and is_standard(output):
+    """Publish the locations of INPUT with noise, in random order and without other columns."""
+    if json and output == "-":
         raise UsageError("--json and OUTPUT - both go to standard output; name a file for OUTPUT")
-    other_inputs = {"the --ledger": ledger, **mechanism.input_files, "the --region file": region}
-    _check_distinct("OUTPUT", output, other_inputs)
-    if reading.skip_bad is not None:
-        _check_distinct("--skip-bad", reading.skip_bad, other_inputs)
-    read = replace(reading, drop=drop, person=person, per_row=per_row)
-    result = protect_file(
+    check_output_is_none_of(output, {**mechanism.files, "the --ledger": ledger, "the --region file": region})
+    built = mechanism.build(region, seed)
+    charged = open_ledger(ledger, budget, user)
+    from nearveil.release.protect import protect as publish  # noqa: PLC0415 - slow to load, and not for --help
+
+    result = publish(
         source,
         output,
-        mechanism.build(optional_region(region, mechanism.learned), seed),
-        read=read,
+        built,
+        user=user,
+        keep=keep,
+        keep_all=keep_all,
+        read=reading,
         keep_order=keep_order,
-        ledger=open_ledger(ledger, budget, read, seed),
+        skip_bad=skip_bad,
+        ledger=charged,
         force=force,
         progress=progress_bar,
     )
     for warning in result.warnings:
         warn(warning)
+    for reason, rows in result.skipped.items():
+        note(f"Skipped, {reason}: {rows_in_words(rows)}")
     if json:
         say_json(result.to_dict())
-        return
-    if is_standard(output):
+    elif output == "-":
         # The file itself is there.
-        note(_as_text(result, "on standard output"))
+        note(_as_text(result, "on standard output", user))
     else:
-        say(_as_text(result, f"in {output}"))
+        say(_as_text(result, f"in {output}", user))
 
 
-_HOW_MANY_ARE_FOUND = (
-    "Not said here: how many of these people a good attacker would still find or name. To measure it:\n"
-    "nearveil attack --input INPUT --attack gi-lia --runs 1 --instances 5, with the same region and\n"
-    "protection, where all but --mechanism and --noise go with --set (see 'Bayes attacker' in its output,\n"
-    "which is computed from true locations)."
-)
+_MOST_ROWS_NAMED = 20
 
 
-def _as_text(result: ProtectResult, where: str) -> str:
-    """Return the result in one sentence, and the guarantee."""
-    locations = "1 location" if result.rows == 1 else f"{result.rows:,} locations"
-    # The mean of the noise, not of these locations: nothing here is computed from them.
-    noise_m = result.mechanism.mean_noise_m
-    moved = "" if noise_m is None else f", moved {noise_m:,.6g} m on average"
-    first = f"{locations} published {where}{moved}."
-    return "\n".join([first, result.guarantee.card(full_is_at=FULL_CARD), _HOW_MANY_ARE_FOUND])
+def rows_in_words(rows: IntArray) -> str:
+    """Name rows by their numbers, without a word of what is in them."""
+    named = ", ".join(map(str, rows[:_MOST_ROWS_NAMED].tolist()))
+    more = len(rows) - _MOST_ROWS_NAMED
+    return f"row{'s' if len(rows) > 1 else ''} {named}" + (f" and {more:,} more" if more > 0 else "")
 
 
-def _check_distinct(what: str, path: str | Path, others: Mapping[str, str | Path | None]) -> None:
-    """Refuse an output that is also another file of this command, which ``--force`` would overwrite."""
-    for name, other in others.items():
-        if is_same_file(path, other):
-            raise UsageError(f"{what} is the same file as {name}; name another file")
+def _as_text(result: Protected, where: str, user: str | None) -> str:
+    """Return the result in one sentence, what is not published, and the guarantee."""
+    first = result.summary.removesuffix(".").replace(" published", f" published {where}", 1)
+    lines = [f"{first}."]
+    if user is None:
+        lines.append(COUNTS_ROWS)
+    elif result.guarantee.counted == "places":
+        cost = result.guarantee
+        most = (
+            f"{round_up(cost.epsilon * cost.most_places)} {cost.unit} for the user with the most, {cost.most_places:,}"
+        )
+        lines.append(f"The guarantee counts places, and losses add up: epsilon = {most}.")
+    if result.left_out:
+        lines.append(f"Left out: {', '.join(result.left_out)}. --keep NAME publishes a column.")
+    return "\n".join([*lines, result.guarantee.card(full_is_at=FULL_CARD)])

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from nearveil.cli._command import command, option
-from nearveil.cli._options import FILE, chosen_region, cores_option, data_dir_option, own_region_option, reading_options
+from nearveil.cli._options import FILE, chosen_region, cores_option, data_dir_option, reading_options, region_option
 from nearveil.cli._output import progress_bar, say, warn
 from nearveil.errors import UsageError
 from nearveil.evaluation.studies import BEYOND, PAPER
@@ -41,7 +41,7 @@ _PARTS = ("paper", *PAPER, *BEYOND, "beyond")
     metavar="FILE",
     help="Your own users, in addition to any --dataset: a CSV, TSV, GeoJSON or Parquet file.",
 )
-@own_region_option
+@region_option
 @reading_options
 @option(
     "--mechanism",

@@ -118,7 +118,8 @@ def _among(name: str, source: str, **given: Any) -> Contender:
 
 def _release(label: str, swept: Strength, values: tuple[float, ...], *, everywhere: bool, **given: Any) -> Contender:
     chosen = {"release": label, "fit_method": "private-grid", "fit_epsilon": FIT_EPSILON}
-    words = tuple(word for name, value in chosen.items() for word in ("--set", f"{name}={value}"))
+    settings = (word for name, value in chosen.items() for word in ("--set", f"{name}={value}"))
+    words = ("--mechanism", "dprs", *settings)
     mechanism = DPRS(**chosen, **given, region=_ANYWHERE)  # type: ignore[arg-type]
     return Contender(label, f"DPRS, {label}", mechanism, swept, values, between_all_places=everywhere, arguments=words)
 
