@@ -87,4 +87,4 @@ def test_public_names_are_loaded_when_they_are_asked_for() -> None:
         assert getattr(nearveil, name).__name__.removeprefix("nearveil.") == name
         assert name in dir(nearveil)
     with pytest.raises(AttributeError, match="Nothing"):
-        _ = nearveil.Nothing
+        _ = nearveil.Nothing  # type: ignore[attr-defined]

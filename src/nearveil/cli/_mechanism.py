@@ -17,12 +17,12 @@ from nearveil.cli._options import DEMO_REGION, FILE, chosen_region, options_as
 from nearveil.cli._output import SETTABLE
 from nearveil.errors import NearveilError, UsageError
 from nearveil.io.atomic import read_text
+from nearveil.lengths import meters
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.intervals import Intervals, intervals_from_json
 from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, LARGEST_NOISE_M, noise_m_from_epsilon_per_km
 from nearveil.mechanisms.registry import MECHANISMS, MechanismEntry, mechanism_entry
-from nearveil.lengths import meters
 from nearveil.region import Region, named_region
 
 _HEADING = "Mechanism"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
-from nearveil.errors import UsageError
+from nearveil.errors import UsageError, naming_keywords
 from nearveil.geodesy import wrap_longitude
 from nearveil.privacy.guarantee import FURTHER_RELEASES, SEEDED_NOTE, Guarantee, Notion
 from nearveil.randomness import NumberedRows, Randomness, RowKeystream, as_randomness, seeded_randomness, stream_key
@@ -78,6 +78,11 @@ class Mechanism(ABC):
     seed: int | None = None
     learns: ClassVar[str | None] = None
     """The constructor's parameter for what `fit` learns from users otherwise, such as ``"intervals"``."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = naming_keywords(cls.__init__)  # type: ignore[method-assign]
 
     # -- what a mechanism does -------------------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from nearveil.errors import DataError, UsageError
 from nearveil._old_faults import faults_in, refuse
+from nearveil.errors import DataError, UsageError
 from nearveil.io.people import ReadOptions
 from nearveil.randomness import secure_generator
 from nearveil.release.frames import PeopleInFrame
