@@ -94,17 +94,12 @@ def test_faults_are_counted_over_the_whole_file(
     place, words = FAULTS[fault]
     points = city.copy()
     points[[1234, 1235, 4999]] = place
-    with pytest.raises(DataError, match=words) as whole:
-        san_francisco.check(points)
-    assert "row 1235" in str(whole.value)
-    assert "(and 2 more rows)" in str(whole.value)
     table = table_of(points)
     source = write_table(table, tmp_path / f"in{suffix}")
     for rows in (100, 10**6):
         batches_of(rows)
-        with pytest.raises(DataError) as caught:
+        with pytest.raises(DataError, match=rf"row 1235.*{words}.*\(and 2 more rows\)"):
             publish(source, tmp_path / "out.csv", PlanarLaplace(region=san_francisco))
-        assert str(caught.value) == str(whole.value)
     assert [path.name for path in tmp_path.iterdir()] == [source.name]
 
 
