@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearveil.errors import BadRowError, DataError, UsageError
+from nearveil.errors import DataError, UsageError
 from nearveil.region import WHOLE_EARTH, Region, Scaling
 
 SF = Region(37.5, -122.6, 37.9, -122.2)
@@ -100,31 +100,27 @@ def test_impossible_regions_are_refused(box: tuple[float, float, float, float]) 
         Region(*box)
 
 
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [
-        ([math.nan, -122.4], "row 3 has a missing or infinite coordinate"),
-        ([37.7, math.inf], "row 3 has a missing or infinite coordinate"),
-        ([95.0, -122.4], "row 3: the latitude is not between -90 and 90"),
-        ([37.7, 190.0], "row 3: the longitude is not between -180 and 180"),
-        ([-122.4, 37.7], "row 3 has latitude and longitude exchanged"),
-        ([40.0, -122.4], "row 3 lies outside the region"),
-    ],
-)
-def test_check_names_the_row_and_no_coordinate(row: list[float], words: str) -> None:
-    with pytest.raises(DataError, match=words) as caught:
-        SF.check([[37.7, -122.4], [37.6, -122.3], row])
-    assert "122.4;" not in str(caught.value)
-    assert "95.0" not in str(caught.value)
+def test_one_location_is_projected_or_refused_without_naming_it() -> None:
+    assert FIJI.location_to_metres(-17.5, -179.9) == pytest.approx(FIJI.to_metres([[-17.5, 180.1]])[0], abs=1e-4)
+    for latitude, longitude in ((-17.5, 10.0), (60.0, 178.0), (math.nan, 178.0), (-17.5, math.inf)):
+        with pytest.raises(DataError, match=r"^the location is outside the region -19\.5,176\.8,-15\.5,-178$"):
+            FIJI.location_to_metres(latitude, longitude)
 
 
-def test_exchanged_columns_are_recognised_where_both_are_possible_latitudes() -> None:
-    berlin = Region(52.33, 13.08, 52.68, 13.77)
-    with pytest.raises(DataError, match="row 1 has latitude and longitude exchanged"):
-        berlin.check([[13.4, 52.5]])
-    # On the whole Earth that is no more than a possibility.
-    with pytest.raises(BadRowError, match=r"row 2: the latitude is not between .* if they are exchanged"):
-        WHOLE_EARTH.check([[1.0, 2.0], [91.0, 13.4]])
+def test_a_place_is_called_by_its_name() -> None:
+    assert SF.check_place((37.7, -122.4), "truth=").tolist() == [[37.7, -122.4]]
+    for place, words in (((52.0, 13.0), "outside the region 37.5"), ((95.0, 13.0), "not on Earth")):
+        with pytest.raises(UsageError, match=f"^truth= is {words}"):
+            SF.check_place(place, "truth=")
+
+
+def test_the_whole_earth_takes_everything_and_has_no_map() -> None:
+    everywhere = [[90.0, 0.0], [-90.0, 180.0], [0.0, -180.0], [1.0, 359.5]]
+    assert WHOLE_EARTH.contains(everywhere).all()
+    assert WHOLE_EARTH.check(everywhere)[3].tolist() == [1.0, -0.5]
+    assert WHOLE_EARTH.publish(np.array([[1.00000049, 180.0]])).tolist() == [[1.0, -180.0]]
+    with pytest.raises(UsageError, match="needs a region"):
+        WHOLE_EARTH.to_metres([[0.0, 0.0]])
 
 
 @pytest.mark.parametrize("points", [[], [[1.0]], [1.0, 2.0], [["a", "b"]], [[1, 2, 3]]])

@@ -4,9 +4,13 @@ from typing import Any
 
 import lazy_loader
 
-_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_load, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
 # A package that can be called.
 __all__ += ["audit"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def __getattr__(name: str) -> Any:

@@ -58,10 +58,10 @@ def faults_in(points: FloatArray, region: Region = WHOLE_EARTH) -> Faults:
     def inside(degrees: FloatArray) -> BoolArray:
         north = np.abs(degrees[:, 0] - latitude) <= height / 2 + 1e-9
         east = np.abs(wrap_longitude(degrees[:, 1] - longitude)) <= width / 2 + 1e-9
-        within: BoolArray = north & east & (np.abs(degrees) <= (90.0, 180.0)).all(axis=1)
-        return within
+        known = (np.abs(degrees) <= np.array([90.0, 180.0])).all(axis=1)
+        return np.asarray(north & east & known)
 
-    finite = np.isfinite(points).all(axis=1)
+    finite = np.asarray(np.isfinite(points).all(axis=1))
     known = np.where(finite[:, None], points, 0.0)
     off_range = finite & ((np.abs(known[:, 0]) > 90.0) | (np.abs(known[:, 1]) > 180.0))
     outside = finite & ~off_range & ~inside(known)

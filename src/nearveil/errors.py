@@ -17,9 +17,13 @@ never a coordinate: an error message ends up in logs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib.util import find_spec
+from typing import Any
 
 
 class NearveilError(Exception):
@@ -58,6 +62,22 @@ def without_context() -> Iterator[None]:
     except NearveilError as error:
         error.__context__ = error.__cause__ = None
         raise
+
+
+def naming_keywords(constructor: Callable[..., None]) -> Callable[..., None]:
+    """Wrap a constructor: the error for a keyword that it does not take names the nearest that it takes, or all."""
+
+    @functools.wraps(constructor)
+    def wrapped(self: object, *arguments: Any, **given: Any) -> None:
+        known = list(inspect.signature(constructor).parameters)[1:] if given else []
+        for keyword in given:
+            if keyword not in known and inspect.getfullargspec(constructor).varkw is None:
+                nearest = get_close_matches(keyword, known, n=1)
+                hint = f"did you mean {nearest[0]}?" if nearest else f"use {', '.join(known)}"
+                raise TypeError(f"{type(self).__name__} has no parameter {keyword!r}; {hint}")
+        constructor(self, *arguments, **given)
+
+    return wrapped
 
 
 _PACKAGES_OF = {

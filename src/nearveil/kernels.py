@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-try:
-    from numba import njit
-    from numba.core.caching import InTreeCacheLocator
-except ModuleNotFoundError:
-    njit, InTreeCacheLocator = None, object
+_njit: Any = None
+_Locator: Any = object
+with suppress(ModuleNotFoundError):
+    _njit, _Locator = import_module("numba").njit, import_module("numba.core.caching").InTreeCacheLocator
 
 
-class ReadOnlyCacheLocator(InTreeCacheLocator):
+class ReadOnlyCacheLocator(_Locator):  # type: ignore[misc]
     """Finds code that was compiled beside the source before the folder became read-only, as in the container image.
 
     ``NUMBA_CACHE_LOCATOR_CLASSES`` names it; by default numba looks only into folders that it can write.
@@ -33,14 +33,14 @@ class ReadOnlyCacheLocator(InTreeCacheLocator):
 
 def kernel(function: Callable[..., Any], **options: Any) -> Any:
     """Compile a function on first use, and keep the code for the next process."""
-    if njit is None:
+    if _njit is None:
         return function
     options = {"nogil": True, **options}
     try:
-        compiled = njit(cache=True, **options)(function)
+        compiled = _njit(cache=True, **options)(function)
     except RuntimeError:
         # There is no folder for compiled code, so every process compiles for itself.
-        return njit(**options)(function)
+        return _njit(**options)(function)
     # With compilation switched off, the function is plain Python.
     if hasattr(compiled, "_cache"):
         save = compiled._cache.save_overload

@@ -1,4 +1,4 @@
-"""Lengths, as numbers of meters or as text: ``500m``, ``0.5km``, ``0.3mi``."""
+"""Lengths as text: ``500m``, ``0.5km``, ``0.3mi``."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ _METERS_IN = {"": 1.0, "m": 1.0, "km": 1000.0, "mi": 1609.344}
 
 
 def meters(length: float | str, name: str) -> float:
-    """Return a length in meters; errors call it by ``name``.
+    """Return a length in meters: a number as it is, and text, which errors call ``name``, as it is read.
 
     Examples
     --------
     >>> meters("0.5km", "noise_m"), meters(300, "noise_m")
-    (500.0, 300.0)
+    (500.0, 300)
     """
-    match = re.fullmatch(r"\s*([0-9.]+(?:e[-+]?[0-9]+)?)\s*(m|km|mi|)\s*", str(length), re.IGNORECASE)
+    if not isinstance(length, str):
+        return length
+    match = re.fullmatch(r"\s*([0-9.]+(?:e[-+]?[0-9]+)?)\s*(m|km|mi|)\s*", length, re.IGNORECASE)
     try:
-        number = float(match[1]) * _METERS_IN[match[2].lower()] if match and not isinstance(length, bool) else 0.0
+        number = float(match[1]) * _METERS_IN[match[2].lower()] if match else 0.0
     except ValueError:
         number = 0.0
     if not 0 < number < 1e9:

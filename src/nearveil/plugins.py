@@ -1,4 +1,4 @@
-"""Classes that somebody else wrote: ``file.py:Class``, ``package.module:Class``, or an entry point of their package."""
+"""Classes of others: ``file.py:Class``, ``package.module:Class``, or an entry point of their package."""
 
 from __future__ import annotations
 
@@ -16,18 +16,9 @@ _Base = TypeVar("_Base")
 
 
 def load_class(name: str, base: type[_Base], *, group: str, kind: str) -> type[_Base]:
-    """Return the class of that name: from a file, from a module, or from a package that announces it.
+    """Return a subclass of ``base`` by ``file.py:Class``, ``package.module:Class``, or an entry point of the group.
 
-    Parameters
-    ----------
-    name : str
-        ``file.py:Class``, ``package.module:Class``, or the name of an entry point.
-    base : type
-        What the class must be a subclass of.
-    group : str
-        The group of entry points, such as ``nearveil.attacks``.
-    kind : str
-        What is looked for, in messages: "attack".
+    ``kind`` is what messages call it, such as "attack".
     """
     found = _from_file_or_module(name, kind) if ":" in name else _from_entry_point(name, group, kind)
     if not (isinstance(found, type) and issubclass(found, base)):
@@ -39,10 +30,7 @@ def load_class(name: str, base: type[_Base], *, group: str, kind: str) -> type[_
 
 
 def code_digest(kind: type) -> str:
-    """Digest of the file that somebody else's class is in, so that no older result is taken for its own.
-
-    Empty for Nearveil's own, and where there is no file, as in a notebook.
-    """
+    """Return the digest of the file of somebody else's class; empty for Nearveil's own, and where there is no file."""
     if kind.__module__.partition(".")[0] == "nearveil":
         return ""
     try:

@@ -8,7 +8,7 @@ import numpy as np
 
 from nearveil.errors import BadRowError, DataError
 from nearveil.geodesy import utm_number
-from nearveil.types import BoolArray, FloatArray, IntArray
+from nearveil.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from nearveil.region import Region
@@ -49,11 +49,13 @@ def unusable(points: FloatArray, region: Region | None = None) -> dict[str, IntA
     >>> unusable(np.array([[52.5, 13.4], [np.nan, 13.4], [95.0, 13.4]]))
     {'no readable location': array([1]), 'not on Earth': array([2])}
     """
-    finite, on_earth = np.isfinite(points).all(axis=1), _on_earth(points)
-    wrong = {NO_LOCATION: ~finite, NOT_ON_EARTH: finite & ~on_earth}
-    if region is not None:
-        wrong[OUTSIDE] = on_earth.copy()
-        wrong[OUTSIDE][on_earth] = ~region.contains(points[on_earth])
+    latitude, longitude = points.T
+    on_earth = (np.abs(latitude) <= 90.0) & (longitude >= -180.0) & (longitude <= 360.0)
+    inside = on_earth if region is None else on_earth & region.contains(points)
+    if inside.all():
+        return {}
+    finite = np.isfinite(points).all(axis=1)
+    wrong = {NO_LOCATION: ~finite, NOT_ON_EARTH: finite & ~on_earth, OUTSIDE: on_earth & ~inside}
     return {reason: np.flatnonzero(rows) for reason, rows in wrong.items() if rows.any()}
 
 
@@ -68,11 +70,6 @@ def check_points(points: FloatArray, region: Region | None = None, *, rows_befor
     if points[:, 1].max(initial=0.0) > 180.0:
         points = np.column_stack([points[:, 0], np.where(points[:, 1] > 180.0, points[:, 1] - 360.0, points[:, 1])])
     return points
-
-
-def _on_earth(points: FloatArray) -> BoolArray:
-    latitude, longitude = points.T
-    return (np.abs(latitude) <= 90.0) & (longitude >= -180.0) & (longitude <= 360.0)
 
 
 def _error(points: FloatArray, found: dict[str, IntArray], region: Region | None, rows_before: int) -> DataError:

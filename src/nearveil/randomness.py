@@ -8,7 +8,7 @@ import secrets
 import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -19,16 +19,15 @@ from nearveil.errors import UsageError
 from nearveil.types import FloatArray, IntArray, WordArray
 
 KEY_BYTES = 16
-BLOCK_BYTES = 16
+_BLOCK_BYTES = 16
 _UNIT = 2.0**-53
+
+RELEASE_STREAM, FIT_STREAM, ORDER_STREAM = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
 class Randomness:
-    """A generator, and whether someone who knows a seed could repeat what it drew.
-
-    Use `secure_randomness`, `seeded_randomness` or `as_randomness` to make one.
-    """
+    """A generator, and whether anyone who knows a seed could repeat what it drew."""
 
     generator: np.random.Generator
     seeded: bool
@@ -37,14 +36,13 @@ class Randomness:
 class SecureGenerator(np.random.Generator):
     """Draws from AES-128 in counter mode under a fresh random key, on any thread.
 
-    It draws uniform numbers, bytes and permutations. NumPy's other laws are refused: they would draw from a generator
-    that can be predicted.
+    NumPy's other laws are refused: they would draw from a generator that can be predicted.
     """
 
     def __init__(self) -> None:
         # NumPy wants one; nothing is drawn from it.
         super().__init__(np.random.PCG64())
-        self._stream = Cipher(AES128(secrets.token_bytes(KEY_BYTES)), CTR(bytes(BLOCK_BYTES))).encryptor()
+        self._stream = Cipher(AES128(secrets.token_bytes(KEY_BYTES)), CTR(bytes(_BLOCK_BYTES))).encryptor()
         self._drawing = threading.Lock()
 
     def __reduce__(self) -> Any:
@@ -106,16 +104,8 @@ def secure_randomness() -> Randomness:
     return Randomness(secure_generator(), seeded=False)
 
 
-RELEASE_STREAM = 1
-FIT_STREAM = 2
-ORDER_STREAM = 3
-
-
 def seeded_randomness(seed: int, stream: int = RELEASE_STREAM, *part: int) -> Randomness:
-    """Return randomness that the same seed repeats: for experiments and tests, never for real people.
-
-    Different streams of one seed are independent of each other, and so are the parts of a stream.
-    """
+    """Return randomness that the same seed repeats, for experiments alone; streams and their parts are independent."""
     # A spawn key keeps the stream apart from a plain generator of the same seed, which the caller may use as well.
     sequence = np.random.SeedSequence(_checked_seed(seed), spawn_key=(stream, *part))
     return Randomness(np.random.default_rng(sequence), seeded=True)
@@ -128,11 +118,7 @@ def _checked_seed(seed: int) -> int:
 
 
 def as_randomness(source: Randomness | np.random.Generator | int | None) -> Randomness:
-    """Turn what a caller passed as ``rng`` into Randomness.
-
-    Nothing gives secure randomness. A seed or a generator of the caller's gives repeatable randomness, and
-    what is made with it says so.
-    """
+    """Turn what a caller passed as ``rng`` into Randomness: nothing gives secure randomness."""
     # Secure randomness is made anew: one that was copied to another process would draw the same there.
     if source is None or (isinstance(source, Randomness) and not source.seeded):
         return secure_randomness()
@@ -146,11 +132,7 @@ def as_randomness(source: Randomness | np.random.Generator | int | None) -> Rand
 # Secure randomness that belongs to rows: the same row draws the same, in whatever order, batch or process.
 #
 # A row has a stream of blocks of two 64-bit words each. Block ``number`` of a row is AES-128 of the row's nonce and
-# the number, under a secret key: counter mode, with random access to the counter. So work can
-# be cut and repeated at will, and a task that Spark runs twice draws nothing twice.
-
-
-_WORDS_PER_BLOCK = 2
+# the number, under a secret key. So work can be cut and repeated, and a task that Spark runs twice draws nothing twice.
 
 
 def new_stream_key() -> bytes:
@@ -159,11 +141,7 @@ def new_stream_key() -> bytes:
 
 
 def stream_key(source: Randomness | np.random.Generator | int | None = None, stream: int = RELEASE_STREAM) -> bytes:
-    """Return the key of a stream of rows: a fresh secret one, that of a seed, or the next of a caller's generator.
-
-    Different streams of one seed are independent of each other. Anyone who knows the seed has the key: it is for
-    experiments and tests, never for real people.
-    """
+    """Return the key of a stream of rows: a fresh secret one, that of a seed, or the next of a caller's generator."""
     if source is None or (isinstance(source, Randomness) and not source.seeded):
         return new_stream_key()
     if isinstance(source, Randomness):
@@ -188,32 +166,17 @@ class RowKeystream(ABC):
     def uniforms(self, columns: int, *, first_block: int = 0, rows: IntArray | None = None) -> FloatArray:
         """Return numbers of 53 bits in [0, 1), shape (n, columns), which are always the same for the same row.
 
-        Parameters
-        ----------
-        columns : int
-            How many for each row. Two of them take a block.
-        first_block : int
-            The block to begin with; to get numbers that were not used before, continue after the last one.
-        rows : array of int, optional
-            Which rows, if not all.
+        Two of them take a block, from ``first_block`` on: for new numbers, continue after the last one.
         """
-        count = -(-columns // _WORDS_PER_BLOCK)
-        words = np.hstack([self.blocks(first_block + place, rows) for place in range(count)])[:, :columns]
+        count = -(-columns // 2)
+        words = np.hstack([self.blocks(first_block + number, rows) for number in range(count)])[:, :columns]
         numbers: FloatArray = (words >> np.uint64(11)).astype(np.float64) * _UNIT
         return numbers
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedRows(RowKeystream):
-    """Rows with consecutive numbers, under a key that is used for one release only.
-
-    Parameters
-    ----------
-    key : bytes
-        `new_stream_key` makes one.
-    first, count : int
-        The numbers of the rows.
-    """
+    """Rows with consecutive numbers, under a key that is used for one release only."""
 
     key: bytes = field(repr=False)
     first: int
@@ -248,15 +211,7 @@ def numbered_rows(count: int, rng: Randomness | np.random.Generator | int | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedRows(RowKeystream):
-    """Rows with names of their own, 128 bits each that no other row has, wherever and however often they are drawn for.
-
-    Parameters
-    ----------
-    key : bytes
-        Of one job.
-    nonces : array of shape (n, 2)
-        The names.
-    """
+    """Rows with names of their own, of 128 bits each: an array of two words for each row."""
 
     key: bytes = field(repr=False)
     nonces: WordArray = field(repr=False)
@@ -273,10 +228,7 @@ class NamedRows(RowKeystream):
         return _encrypted(Cipher(AES128(subkey(self.key, "blocks")), ECB()), counters)  # noqa: S305
 
 
-Purpose = Literal["blocks", "names", "noise", "order"]
-
-
-def subkey(key: bytes, purpose: Purpose, *parts: bytes) -> bytes:
+def subkey(key: bytes, purpose: str, *parts: bytes) -> bytes:
     """Return a key for one purpose only, bound to whatever else is given."""
     state = hashlib.blake2b(key=key, person=purpose.encode(), digest_size=KEY_BYTES)
     for part in parts:
@@ -285,13 +237,10 @@ def subkey(key: bytes, purpose: Purpose, *parts: bytes) -> bytes:
 
 
 def _encrypted(cipher: Cipher[CTR] | Cipher[ECB], counters: WordArray) -> WordArray:
-    out = np.empty(counters.nbytes + BLOCK_BYTES - 1, dtype=np.uint8)
+    out = np.empty(counters.nbytes + _BLOCK_BYTES - 1, dtype=np.uint8)
     cipher.encryptor().update_into(np.ascontiguousarray(counters).view(np.uint8).reshape(-1).data, out.data)
     words: WordArray = out[: counters.nbytes].view("<u8").reshape(-1, 2)
     return words
-
-
-# Exponential noise with a long reach and a known end.
 
 
 _TAIL = 2.0**-32

@@ -157,9 +157,12 @@ class Region:
 
     def contains(self, points: object) -> BoolArray:
         """Whether each (latitude, longitude) lies in the region, edges included."""
-        offsets = np.abs(self._from_center(as_points(points)))
-        inside: BoolArray = (offsets <= np.array([self.width_deg, self.height_deg]) / 2 + _EDGE_TOLERANCE_DEG).all(1)
-        return inside
+        latitude, longitude = as_points(points).T
+        half_height, half_width = (extent / 2 + _EDGE_TOLERANCE_DEG for extent in (self.height_deg, self.width_deg))
+        east = np.abs(longitude - self.centre[1])
+        # Longitudes up to 360 may be once around the Earth; quicker than a remainder.
+        around = (east <= half_width) | (np.abs(east - 360.0) <= half_width)
+        return np.asarray(around & (np.abs(latitude - self.centre[0]) <= half_height))
 
     @without_context()
     def check(self, points: object) -> FloatArray:

@@ -38,7 +38,11 @@ def hashes(name: str) -> dict[str, frozenset[str]]:
 def needed(extra: str) -> set[str]:
     """Return all packages that an installation with an extra needs here, as the installed packages say."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    own = [Requirement(line) for line in (*project["dependencies"], *project["optional-dependencies"][extra])]
+    own, extras_left = [Requirement(line) for line in project["dependencies"]], [extra]
+    while extras_left:
+        lines = [Requirement(line) for line in project["optional-dependencies"][extras_left.pop()]]
+        own += [line for line in lines if line.name != "nearveil"]
+        extras_left += [each for line in lines if line.name == "nearveil" for each in line.extras]
     direct = [one for one in own if one.marker is None or one.marker.evaluate()]
     waiting, seen = [(canonicalize_name(one.name), frozenset(one.extras)) for one in direct], set()
     while waiting:

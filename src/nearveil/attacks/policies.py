@@ -16,8 +16,8 @@ import numpy as np
 
 from nearveil.attacks.oracle import Spot
 from nearveil.errors import UsageError
-from nearveil.nearby.index import Person
 from nearveil.lengths import meters
+from nearveil.nearby.index import Person
 from nearveil.types import FloatArray, IntArray
 
 

@@ -100,7 +100,7 @@ def reproduce(
     The folder gets a page report.html, every table as Markdown, every figure as PNG, and raw results as CSV with one
     row per run. What is measured is kept there, so that the same command resumes an interrupted one.
     """
-    # Needs the packages of the extra "report", and they are slow to import.
+    # Needs the packages of the extra "research", and they are slow to import.
     from nearveil.report.reproduce import reproduce as run  # noqa: PLC0415
     from nearveil.report.tables import frame_text  # noqa: PLC0415
     from nearveil.report.text_table import TEXT_WIDTH  # noqa: PLC0415

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
-from nearveil.errors import UsageError
+from nearveil.errors import UsageError, naming_keywords
 from nearveil.geodesy import wrap_longitude
 from nearveil.privacy.guarantee import FURTHER_RELEASES, SEEDED_NOTE, Guarantee, PrivacyDefinition
 from nearveil.randomness import NumberedRows, Randomness, RowKeystream, as_randomness, seeded_randomness, stream_key
@@ -80,6 +80,11 @@ class Mechanism(ABC):
     """The constructor's parameter for what `fit` learns from users otherwise, such as ``"intervals"``."""
     counts_places: ClassVar[bool] = False
     """Whether `perturb_users` takes users with several rows, and publishes a location for each of their places."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = naming_keywords(cls.__init__)  # type: ignore[method-assign]
 
     # -- what a mechanism does -------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal, Self, get_args
 
 from nearveil.errors import UsageError
+from nearveil.lengths import meters
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.fit_cost import with_fit_cost
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
@@ -86,7 +87,7 @@ class DPRS(Mechanism):
         delta: float = 1e-5,
         noise: Noise = "laplace",
         release: ReleaseName | None = None,
-        noise_m: float | None = None,
+        noise_m: float | str | None = None,
         fit_epsilon: float | None = None,
         centres: int | None = None,
         rounds: int = 12,
@@ -101,7 +102,7 @@ class DPRS(Mechanism):
         self.delta = delta
         self.noise = noise
         self.release = release
-        self.noise_m = noise_m
+        self.noise_m = None if noise_m is None else meters(noise_m, "noise_m")
         self.fit_epsilon = fit_epsilon
         self.centres = centres
         self.rounds = rounds

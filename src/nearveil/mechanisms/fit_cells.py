@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.io.density import Density
 from nearveil.kernels import kernel
 from nearveil.mechanisms.base import FitRefusedError
 from nearveil.mechanisms.cells import (
@@ -30,6 +30,9 @@ from nearveil.privacy.guarantee import check_count, check_epsilon, check_positiv
 from nearveil.randomness import Randomness, as_randomness
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from nearveil.io.density import Density
 
 LEAST_CELL_M = 50.0
 LARGEST_CELL_M = 4000.0
@@ -116,6 +119,8 @@ def cells_from_density(
 
 def cells_from_points(points: object, region: Region, plan: CellPlan | None = None) -> Cells:
     """Make cells from public places, one row each: latitude, longitude."""
+    from nearveil.io.density import Density  # noqa: PLC0415 - needs pyarrow
+
     return cells_from_density(Density.of_points(region.check(points)), region, plan)
 
 

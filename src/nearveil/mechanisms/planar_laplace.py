@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 
 from nearveil.errors import UsageError
+from nearveil.lengths import meters
 from nearveil.mechanisms.base import Mechanism
 from nearveil.privacy.guarantee import (
     NOT_COVERED_BY_METRIC,
@@ -41,8 +42,9 @@ class PlanarLaplace(Mechanism):
 
     Parameters
     ----------
-    noise_m : float
-        Mean displacement in meters, 1 to 500,000 (exact to 0.2 %, to 100,000 to 0.01 %); ε is 2 / noise_m per meter.
+    noise_m : float or str
+        Mean displacement in meters, or text such as "0.5km": 1 to 500,000 m (exact to 0.2 %, to 100,000 to 0.01 %);
+        ε is 2 / noise_m per meter.
     region : Region or str, optional
         Public region: locations outside are refused, and published ones are clamped to it, which costs nothing.
     seed : int, optional
@@ -58,12 +60,12 @@ class PlanarLaplace(Mechanism):
     counts_places = True
 
     def __init__(
-        self, noise_m: float = DEFAULT_NOISE_M, region: Region | str | None = None, seed: int | None = None
+        self, noise_m: float | str = DEFAULT_NOISE_M, region: Region | str | None = None, seed: int | None = None
     ) -> None:
-        self.noise_m = noise_m
+        self.noise_m = meters(noise_m, "noise_m")
         self.region = region
         self.seed = seed
-        check_noise_m(noise_m)
+        check_noise_m(self.noise_m)
 
     @property
     def epsilon_per_m(self) -> float:

@@ -19,8 +19,9 @@ import threading
 import numpy as np
 import numpy.typing as npt
 
-from nearveil.hashing import hash_words
+from nearveil.errors import UsageError
 from nearveil.kernels import brief_kernel, inlined_kernel, kernel
+from nearveil.randomness import KEY_BYTES, NamedRows
 from nearveil.types import FloatArray, IntArray, WordArray
 
 NOBODY = -1
@@ -58,6 +59,13 @@ def _room(k: int) -> tuple[SlotArray, FloatArray]:
     return slots, squares
 
 
+def ties_of(seeds: WordArray, key: bytes) -> WordArray:
+    """Return the keyed hashes of seeds, by which people at one distance are ordered."""
+    if len(key) != KEY_BYTES:
+        raise UsageError("the key of the order of equals has 16 bytes")
+    return NamedRows(key, np.column_stack([seeds, np.zeros_like(seeds)])).blocks(0)[:, 0].copy()
+
+
 class Grid:
     """Points by slot, in cells.
 
@@ -84,7 +92,7 @@ class Grid:
         tags: WordArray | None = None,
     ) -> None:
         self.points, self.key = points, key
-        self._ties = tie_seeds.copy() if key is None else hash_words(tie_seeds, key)
+        self._ties = tie_seeds.copy() if key is None else ties_of(tie_seeds, key)
         half_width, half_height = half_extent_m
         cells = max(1.0, len(points) / PEOPLE_PER_CELL)
         size = math.sqrt(4 * half_width * half_height / cells)
@@ -120,7 +128,7 @@ class Grid:
 
     def put(self, slot: int, x_m: float, y_m: float, tie_seed: np.uint64) -> None:
         """Put or move the point of a slot."""
-        tie = tie_seed if self.key is None else hash_words(np.array([tie_seed]), self.key)[0]
+        tie = tie_seed if self.key is None else ties_of(np.array([tie_seed]), self.key)[0]
         self.count += _put(
             slot, x_m, y_m, tie, self._frame, *self._shape, self._head, self._inner, self._after, self._before,
             self._home, self.points, self._ties,

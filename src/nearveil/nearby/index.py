@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import chain, repeat
 from math import isfinite
 from operator import itemgetter
@@ -20,7 +21,6 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.hashing import hash_ids
 from nearveil.mechanisms.srr import interleave
 from nearveil.nearby._grid import FIRST, NOBODY, Few, Grid, nearest_of
 from nearveil.nearby.stores.base import LeftError, PublishedBatch
@@ -490,7 +490,9 @@ class _Roster(Generic[P]):
 
     def _new_seeds(self, newcomers: list[P]) -> WordArray:
         if self._generator is None:
-            return hash_ids(newcomers)  # type: ignore[arg-type]  # ids are strings where nothing is drawn
+            # Ids are strings where nothing is drawn.
+            digests = (blake2b(str(person).encode(), digest_size=8).digest() for person in newcomers)
+            return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
         # The bits of numbers that are not negative are in the order of the numbers.
         return self._generator.random(len(newcomers)).view(np.uint64)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from nearveil.errors import NearveilError, UsageError
+from nearveil.lengths import meters
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.nearby.filters import Filters
 from nearveil.nearby.index import NearbyIndex
@@ -72,7 +73,7 @@ class Nearby:
         database (``postgresql://…``), which many processes share.
     region : Region or str
         Public: a region, its name, or its edges.
-    noise_m : float, optional
+    noise_m : float or str, optional
         Mean length of the noise of a place; 500 if neither this nor ``hide_among`` is given.
     hide_among : HideAmong, optional
         Hides among people instead.
@@ -120,7 +121,7 @@ class Nearby:
         store: str | Path,
         *,
         region: Region | str,
-        noise_m: float | None = None,
+        noise_m: float | str | None = None,
         hide_among: HideAmong | None = None,
         keys: Path | str | None = None,
         epoch: timedelta = timedelta(hours=1),
@@ -134,7 +135,7 @@ class Nearby:
             raise UsageError("chained_reports is 'always' or 'if-sent'")
         protection = self._protection = Protection(
             region=region if isinstance(region, Region) else parse_region(region),
-            noise_m=noise_m,
+            noise_m=None if noise_m is None else meters(noise_m, "noise_m"),
             among=hide_among,
             new_places=new_places,
             dwell_epochs=dwell_epochs,

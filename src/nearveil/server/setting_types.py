@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Strict
 
 from nearveil.errors import UsageError
+from nearveil.lengths import meters
 from nearveil.mechanisms.fit_cells import MOST_HIDE_AMONG
 from nearveil.nearby.publishing.keys import keys_from_json
-from nearveil.lengths import meters
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LONGEST = timedelta(days=36_525)

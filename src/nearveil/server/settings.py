@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from nearveil.errors import DataError, OutputError, UsageError
+from nearveil.lengths import meters
 from nearveil.mechanisms.cells import Cells, cells_from_json
 from nearveil.mechanisms.fit_cells import MOST_HIDE_AMONG
 from nearveil.mechanisms.hide_among import HideAmong
@@ -29,7 +30,6 @@ from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M
 from nearveil.nearby.publishing.keys import SecretKeys, keys_from_json, new_keys, read_keys, write_keys
 from nearveil.nearby.publishing.protection import Protection, Schedule
 from nearveil.nearby.stores import is_postgres
-from nearveil.lengths import meters
 from nearveil.region import parse_region
 from nearveil.server.setting_types import (
     Duration,

@@ -19,7 +19,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from nearveil.attacks.oracle import CountedOracle, Oracle, OutOfQueriesError, Spot, spot_of
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation.attack_experiment import Instance, draw_instances, instances_of_person, set_up_attacks
-from nearveil.projection import exact_projection
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
@@ -28,6 +27,7 @@ from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M
 from nearveil.nearby.index import Person
 from nearveil.nearby.publishing.noise import displaced, rate_per_m
 from nearveil.nearby.publishing.protection import Protection, grid_for
+from nearveil.projection import exact_projection
 from nearveil.randomness import standard_exponential
 from nearveil.region import Region
 from nearveil.report.attack_scene import Frame, Scene, frames_of, length, verdict
