@@ -291,8 +291,6 @@ def _accounts(
     db: sqlite3.Connection, users: Sequence[str], counts: Sequence[int] | IntArray | None
 ) -> tuple[IntArray, IntArray]:
     """Return the users' accounts in order, each once, without a budget, and how many places each is charged for."""
-    if isinstance(users, str) or not all(isinstance(user, str) for user in users):
-        raise UsageError("users must be a list of ids as text")
     digest = hashlib.blake2b(*db.execute("SELECT salt FROM state").fetchone(), digest_size=8)
     digests = []
     for name in _account_names(users):
@@ -302,8 +300,8 @@ def _accounts(
         digests.append(of_user.digest())
     keys = np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64) & ~_BUDGET_BITS
     if counts is None:
-        accounts = np.unique(keys)
-        if len(accounts) < len(keys):
+        accounts = np.sort(keys)
+        if (accounts[1:] == accounts[:-1]).any():
             raise DataError(
                 "some ids are the same, or differ only in case, width, blanks or invisible characters, and would share "
                 "an account; write each user's id in one way, and give each user once"
@@ -320,9 +318,14 @@ def _accounts(
 
 def _account_names(users: Sequence[str]) -> list[bytes]:
     """Return the names of users' accounts; all at once, which takes a tenth of the time of one by one."""
-    if not users:
+    if not len(users):
         return []
-    text = "\0".join(users)
+    try:
+        text = None if isinstance(users, str) else "\0".join(users)
+    except TypeError:
+        text = None
+    if text is None:
+        raise UsageError("users must be a list of ids as text")
     if text.isascii() and text.replace("\0", "").isprintable():
         text = text.lower()
     else:
