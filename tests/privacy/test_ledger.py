@@ -291,6 +291,13 @@ def foreign_database(path: Path) -> None:
     db.close()
 
 
+def other_database(path: Path) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA application_id = 7")
+        db.execute("PRAGMA user_version = 7")
+    db.close()
+
+
 def torn_ledger(path: Path) -> None:
     Ledger(path, [Budget(definition=LOCAL, epsilon=1.0)]).charge([guarantee(0.1)], [f"{n}" for n in range(1000)])
     path.write_bytes(path.read_bytes()[:9000])
@@ -301,6 +308,7 @@ def torn_ledger(path: Path) -> None:
     [
         (lambda path: path.write_text("id,latitude,longitude\n"), DataError),
         (foreign_database, DataError),
+        (other_database, DataError),
         (torn_ledger, DataError),
         (lambda path: path.mkdir(), OutputError),
     ],
@@ -323,6 +331,9 @@ def test_a_ledger_that_is_gone_is_not_made_anew(opened: Callable[..., Ledger], t
     with pytest.raises(OutputError, match="nothing was charged"):
         ledger.charge([guarantee(0.1)], ["ann"])
     assert not list(tmp_path.iterdir())
+    (tmp_path / "ledger").touch()
+    with pytest.raises(DataError, match="is no ledger"):
+        opened()
     with pytest.raises(OutputError, match="cannot be used"):
         Ledger(tmp_path / "no folder" / "ledger", [Budget(definition=LOCAL, epsilon=1.0)])
 

@@ -14,7 +14,6 @@ Nobody reads ids by chance; someone who has the file can still try ids. The othe
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import secrets
 import sqlite3
@@ -173,9 +172,9 @@ class Ledger:
         wanted = list(budgets)
         if not wanted and not self.path.exists():
             raise UsageError(f"the ledger {self.path} is new and has no budgets; give at least one")
-        self._check_file(may_be_new=bool(wanted))
-        with self._transaction() as db:
-            if not db.execute("SELECT 1 FROM sqlite_schema").fetchone():
+        with self._transaction(may_be_new=bool(wanted)) as db:
+            if not self.path.stat().st_size:
+                self.path.chmod(0o600)
                 for statement in _SCHEMA.split(";"):
                     db.execute(statement)
                 db.execute("INSERT INTO state VALUES (?, 0)", (secrets.token_bytes(16),))
@@ -242,38 +241,29 @@ class Ledger:
                 db.execute("DELETE FROM charges WHERE budget = :budget AND moment <= :end", about)
         return now
 
-    def _check_file(self, *, may_be_new: bool) -> None:
-        """Make the file, or see from its first bytes that it is a ledger: SQLite may write to what it opens."""
-        try:
-            descriptor = os.open(self.path, os.O_RDWR | (os.O_CREAT if may_be_new else 0), 0o600)
-            header = os.read(descriptor, 100)
-            os.close(descriptor)
-        except OSError as error:
-            raise self._unusable(error.strerror) from None
-        if header[:16] + header[68:72] != b"SQLite format 3\0" + _APPLICATION_ID.to_bytes(4, "big") and (
-            header or not may_be_new
-        ):
-            raise DataError(
-                f"{self.path} is no ledger, or it is damaged; restore it from a backup or name another file"
-            )
-
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, *, may_be_new: bool = False) -> Iterator[sqlite3.Connection]:
         """Hold the file alone. What is done to it is done as a whole, or not at all if there is an error."""
         try:
-            where = f"{self.path.absolute().as_uri()}?mode=rw"
+            # Nothing else may open the file: closing it would give back the locks of all threads.
+            where = f"{self.path.absolute().as_uri()}?mode={'rwc' if may_be_new else 'rw'}"
             with closing(sqlite3.connect(where, timeout=_PATIENCE_S, isolation_level=None, uri=True)) as db:
                 # EXTRA: no power cut undoes what was committed, as it could after FULL.
                 for setting in ("synchronous = EXTRA", "temp_store = MEMORY", "cache_size = -65536"):
                     db.execute(f"PRAGMA {setting}")
                 db.execute("BEGIN IMMEDIATE")
+                is_ledger = db.execute("PRAGMA application_id").fetchone() == (_APPLICATION_ID,)
+                if not is_ledger and (self.path.stat().st_size or not may_be_new):
+                    raise sqlite3.DatabaseError("foreign")
                 yield db
                 # Closing without this undoes everything.
                 db.execute("COMMIT")
         except sqlite3.OperationalError as error:
             raise self._unusable(str(error)) from None
         except sqlite3.DatabaseError:
-            raise DataError(f"the ledger {self.path} is damaged; restore it from a backup") from None
+            raise DataError(
+                f"{self.path} is no ledger, or it is damaged; restore it from a backup or name another file"
+            ) from None
 
     def _unusable(self, reason: str | None) -> OutputError:
         return OutputError(
@@ -301,8 +291,6 @@ def _accounts(
     db: sqlite3.Connection, users: Sequence[str], counts: Sequence[int] | IntArray | None
 ) -> tuple[IntArray, IntArray]:
     """Return the users' accounts in order, each once, without a budget, and how many places each is charged for."""
-    if isinstance(users, str) or not all(isinstance(user, str) for user in users):
-        raise UsageError("users must be a list of ids as text")
     digest = hashlib.blake2b(*db.execute("SELECT salt FROM state").fetchone(), digest_size=8)
     digests = []
     for name in _account_names(users):
@@ -312,8 +300,8 @@ def _accounts(
         digests.append(of_user.digest())
     keys = np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64) & ~_BUDGET_BITS
     if counts is None:
-        accounts = np.unique(keys)
-        if len(accounts) < len(keys):
+        accounts = np.sort(keys)
+        if (accounts[1:] == accounts[:-1]).any():
             raise DataError(
                 "some ids are the same, or differ only in case, width, blanks or invisible characters, and would share "
                 "an account; write each user's id in one way, and give each user once"
@@ -330,9 +318,14 @@ def _accounts(
 
 def _account_names(users: Sequence[str]) -> list[bytes]:
     """Return the names of users' accounts; all at once, which takes a tenth of the time of one by one."""
-    if not users:
+    if not len(users):
         return []
-    text = "\0".join(users)
+    try:
+        text = None if isinstance(users, str) else "\0".join(users)
+    except TypeError:
+        text = None
+    if text is None:
+        raise UsageError("users must be a list of ids as text")
     if text.isascii() and text.replace("\0", "").isprintable():
         text = text.lower()
     else:
