@@ -41,7 +41,6 @@ def test_metadata_within_columns_is_left_out(tmp_path: Path) -> None:
         "list": pa.array([pair] * 2, pa.list_(pa.field("e", pa.struct([part]), metadata={b"near": b"37.7749"}))),
         "large": pa.array([[1]] * 2, pa.large_list(part)),
         "fixed": pa.array([[1, 2]] * 2, pa.list_(part, 2)),
-        "map": pa.array([[("a", struct)]] * 2, pa.map_(pa.string(), pa.struct([part]))),
         "tensor": pa.ExtensionArray.from_storage(tensor, pa.array([[1, 2]] * 2, pa.list_(pa.int64(), 2))),
         "kind": pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array(["a", "at 37.7749"])),
         "view": pa.array(["a", "b"], pa.string_view()),
@@ -71,7 +70,7 @@ def test_metadata_within_columns_is_left_out(tmp_path: Path) -> None:
     "line",
     [
         "ann;37.7749°;-122.4194°", "ann,37.7749 N,122.4194 W", "ann,9q8yyk8ytpxr,12 Main St",
-        "ann,u33dc0cppz7d,Main St", "ann~37.7749 N", "ann,POINT Z (-122.4194 37.7749 3)", 
+        "ann,u33dc0cppz7d,Main St", "ann~37.7749 N", "ann,POINT Z (-122.4194 37.7749 3)",
         "ann,37° 46′ 29″,122° 25′ 10″", "37.7749°|-122.4194°|ann",
     ],
 )  # fmt: skip
