@@ -125,7 +125,7 @@ def test_nothing_hidden_travels_along() -> None:
         out = out if isinstance(out, pa.Table) else out.to_arrow()
         column = out["s"].combine_chunks()
         assert column.to_pylist() == [None]
-        assert 377 not in column.field(0).to_pylist()
+        assert pa.types.is_null(column.type) or 377 not in column.field(0).to_pylist()
         assert b"y" not in b"".join(bytes(part) for part in out["d"].combine_chunks().buffers() if part)
 
 

@@ -41,7 +41,6 @@ def test_metadata_within_columns_is_left_out(tmp_path: Path) -> None:
         "list": pa.array([pair] * 2, pa.list_(pa.field("e", pa.struct([part]), metadata={b"near": b"37.7749"}))),
         "large": pa.array([[1]] * 2, pa.large_list(part)),
         "fixed": pa.array([[1, 2]] * 2, pa.list_(part, 2)),
-        "map": pa.array([[("a", struct)]] * 2, pa.map_(pa.string(), pa.struct([part]))),
         "tensor": pa.ExtensionArray.from_storage(tensor, pa.array([[1, 2]] * 2, pa.list_(pa.int64(), 2))),
         "kind": pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array(["a", "at 37.7749"])),
         "view": pa.array(["a", "b"], pa.string_view()),

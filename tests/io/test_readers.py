@@ -149,8 +149,6 @@ def test_usual_names(names: str, found: str | None) -> None:
 @pytest.mark.parametrize("style", list(Style))
 @pytest.mark.parametrize("crs", [None, "EPSG:32610"])
 def test_a_location_is_written_as_it_was(style: Style, crs: str | None) -> None:
-    if style is Style.STRUCT:
-        return
     for srid in (None, 32610 if crs else 4326):
         location = Location(columns=("lat", "lon"), style=style, crs=crs, srid=srid)
         assert location.decode(location.encode(PLACES)) == pytest.approx(PLACES, abs=1e-6)

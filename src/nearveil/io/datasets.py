@@ -67,20 +67,7 @@ class DatasetName(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
-    """Users of one population, one location each.
-
-    Attributes
-    ----------
-    name : str
-        What it is called in tables.
-    region : Region
-        Public.
-    places : ndarray of shape (n, 2)
-        Latitude and longitude in degrees.
-    source : str
-        Where they come from, for a report: ``generated``, ``SNAP original``, ``reconstruction (FILE)`` or
-        ``file (FILE)``; empty if not known.
-    """
+    """Users of one population, one location each; ``source`` says in a report where they come from."""
 
     name: str
     region: Region
@@ -96,8 +83,7 @@ def load_dataset(name: DatasetName, data_dir: Path | None = None) -> Dataset:
     """
     region = named_region("san-francisco")
     if name in (DatasetName.GAUSSIAN, DatasetName.BETA):
-        square = _gaussian() if name is DatasetName.GAUSSIAN else _beta()
-        places = region.clip(region.with_scaling("per-axis").from_square(square))
+        places = region.clip(region.with_scaling("per-axis").from_square(_generated(name)))
         return Dataset(name.value, region, places, "generated")
     path = find_check_ins(name, data_dir)
     if path is None:
@@ -141,18 +127,13 @@ def cache_folder() -> Path:
     return (Path(caches) if caches else Path.home() / ".cache") / "nearveil"
 
 
-def _gaussian() -> FloatArray:
-    """N(0, 1) on both axes of [-1, 1]², four deviations to the edge; points outside are drawn again."""
-    rng = np.random.default_rng([_SEED, 1])
-    drawn = np.empty((0, 2))
-    while len(drawn) < SYNTHETIC_USERS:
-        more = rng.normal(size=(SYNTHETIC_USERS, 2)) / 4
-        drawn = np.vstack([drawn, more[(np.abs(more) < 1).all(axis=1)]])
-    return drawn[:SYNTHETIC_USERS]
-
-
-def _beta() -> FloatArray:
-    return 2 * np.random.default_rng([_SEED, 2]).beta(2, 5, (SYNTHETIC_USERS, 2)) - 1
+def _generated(name: DatasetName) -> FloatArray:
+    """Return points of [-1, 1]²: B(2, 5), or N(0, 1) with four deviations to the edge and none outside."""
+    rng = np.random.default_rng([_SEED, 1 if name is DatasetName.GAUSSIAN else 2])
+    if name is DatasetName.BETA:
+        return 2 * rng.beta(2, 5, (SYNTHETIC_USERS, 2)) - 1
+    drawn = rng.normal(size=(2 * SYNTHETIC_USERS, 2)) / 4
+    return drawn[(np.abs(drawn) < 1).all(axis=1)][:SYNTHETIC_USERS]
 
 
 def _check_ins(path: Path) -> Iterator[FloatArray]:
@@ -196,18 +177,8 @@ def fetch_snap(
 ) -> Fetched:
     """Download a file of check-ins with pooch, unless it is there, and check it; no file stays that fails the check.
 
-    Parameters
-    ----------
-    name : str
-        ``brightkite`` or ``gowalla``.
-    folder : Path
-        Where the file goes; made if need be.
-    base_url : str
-        Address of the folder on the server: SNAP or a mirror.
-    sha256 : str, optional
-        Checksum to expect, if it is not the one known.
-    progress : optional
-        A progress bar as pooch takes one, with ``total``, ``update``, ``reset`` and ``close``.
+    ``name`` is ``brightkite`` or ``gowalla``, ``base_url`` the folder on SNAP or a mirror, ``sha256`` the checksum to
+    expect if it is not the one known, and ``progress`` a progress bar as pooch takes one.
     """
     require_package("pooch", "downloading check-ins")
     file = SNAP_FILES[name]

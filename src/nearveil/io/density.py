@@ -20,14 +20,7 @@ _COUNTS = ("count", "people", "population")
 class Density:
     """Numbers of people at locations, each a point or the middle of a box of degrees.
 
-    Attributes
-    ----------
-    points : ndarray of shape (n, 2)
-        Latitude, longitude.
-    counts : ndarray of shape (n,)
-        How many people each stands for.
-    height_deg, width_deg : ndarray of shape (n,)
-        Extent of each box in latitude and longitude; 0 for a point.
+    ``counts`` says how many people each stands for; ``height_deg`` and ``width_deg`` are 0 for a point.
     """
 
     points: FloatArray
@@ -74,16 +67,8 @@ def read_density(
     Without counts, every row of a file of points is one person. With counts, points whose coordinates are evenly
     spaced are the middles of a grid's boxes. Of a GeoTIFF the first band counts.
 
-    Parameters
-    ----------
-    path : path
-        A GeoTIFF, or any other file of locations, by extension.
-    column : str, optional
-        The column of counts, if it is not called count, people or population.
-    region : Region, optional
-        Of a GeoTIFF, read what covers this region only.
-    read : ReadOptions, optional
-        How the file is read, such as the names of its coordinate columns.
+    ``column`` holds the counts, if it is not called count, people or population; ``read`` says how the file is read,
+    such as the names of its coordinate columns. Of a GeoTIFF, only what covers ``region`` is read.
 
     Examples
     --------

@@ -84,16 +84,15 @@ def refuse_second_locations(frame: Any, columns: Sequence[str], read: ReadOption
 
 def users_in_frame(frame: Any, user: str) -> list[str]:
     """Return the ids of the users, as `ids_as_text` does."""
-    shared = _shared(frame)
-    return ids_as_text(_column(shared, user).to_list(), user)
+    return ids_as_text(_column(_shared(frame), user).to_list(), user)
 
 
 def ids_as_text(values: Sequence[Any], user: str) -> list[str]:
     """Return ids as text, whole numbers as their digits; ``user`` is the name of their column."""
     ids = [_id_as_text(value) for value in values]
-    for row, identity in enumerate(ids, start=1):
-        if not identity.strip():
-            raise DataError(f"row {row}: {user!r} is missing or neither text nor a whole number; give every row an id")
+    row = next((row for row, identity in enumerate(ids, start=1) if not identity.strip()), None)
+    if row is not None:
+        raise DataError(f"row {row}: {user!r} is missing or neither text nor a whole number; give every row an id")
     return ids
 
 

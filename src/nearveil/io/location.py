@@ -5,7 +5,6 @@ Works on NumPy arrays, so that frames of pandas and Polars need neither pyarrow 
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -30,20 +29,10 @@ Values = npt.NDArray[Any]
 class ReadOptions:
     """Which columns of a file or a frame are what.
 
-    Attributes
-    ----------
-    latitude, longitude : str, optional
-        The coordinate columns, where they are not called as usual. With ``crs``, northing and easting.
-    location : str, optional
-        The column that holds both: WKT, WKB, GeoJSON or "latitude, longitude".
-    columns : tuple of str
-        Names of all columns, for a text file without a header line.
-    crs : str, optional
-        Reference system of the coordinates, such as ``EPSG:25833``; WGS84 degrees if not given.
-    delimiter : str, optional
-        What separates the values of a text file; detected if not given.
-    encoding : str, optional
-        Of a text file; UTF-8 if not given.
+    ``latitude`` and ``longitude`` are the coordinate columns where they are not called as usual (with ``crs``, northing
+    and easting), ``location`` is one that holds both: WKT, WKB, GeoJSON or "latitude, longitude". ``crs`` is their
+    reference system, such as EPSG:25833; WGS84 degrees if not given. Of a text file, ``columns`` are the names of all
+    columns where there is no header line, ``delimiter`` is detected, and ``encoding`` UTF-8, if not given.
     """
 
     latitude: str | None = None
@@ -76,9 +65,7 @@ class Style(StrEnum):
     WKT = "POINT (longitude latitude)"
     HEX = "points in well-known binary, in hexadecimal digits"
     WKB = "points in well-known binary"
-    GEOJSON = "GeoJSON points as text"
     OBJECT = "GeoJSON points"
-    STRUCT = "points with x and y"
 
 
 # The words of a column's name, without accents. The first pair that a file has counts.
@@ -107,33 +94,20 @@ _E7 = "e7"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """How a file or a frame writes locations down.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        The columns: latitude and longitude (or northing and easting), or one that holds both.
-    style : Style
-        What stands in them.
-    crs : str, optional
-        Their reference system, as EPSG:number; WGS84 degrees if not given.
-    srid : int, optional
-        The EPSG number that each value states (EWKT, EWKB).
-    decimal_comma : bool
-        Whether text has a comma where others have a point.
-    scale : float
-        What degrees were multiplied with: 10^7 for latitudeE7.
-    is_geometry : bool
-        Whether the column is the geometry of a format that has one.
-    """
+    """How a file or a frame writes locations down."""
 
     columns: tuple[str, ...]
+    """Latitude and longitude (or northing and easting), or one column that holds both."""
     style: Style = Style.NUMBERS
     crs: str | None = None
+    """Their reference system, as EPSG:number; WGS84 degrees if not given."""
     srid: int | None = None
+    """The EPSG number that each value states (EWKT, EWKB)."""
     decimal_comma: bool = False
     scale: float = 1.0
+    """What degrees were multiplied with: 10^7 for latitudeE7."""
     is_geometry: bool = False
+    """Whether the column is the geometry of a format that has one."""
 
     def decode(self, values: Sequence[Values]) -> FloatArray:
         """Return latitude and longitude in WGS84 degrees of the values of the columns; NaN where none can be read."""
@@ -237,11 +211,8 @@ def location_in_column(name: str, crs: str | None, values: Callable[[str], Value
     """Return how a column holds whole locations, if most of its first values are some."""
     sample = np.array([], object) if values is None else values(name)
     filled = objects([value for value in sample if not (value is None or value == "")])
-    styles: dict[type, tuple[Style, ...]] = {
-        dict: (Style.OBJECT,), bytes: (Style.WKB,), str: (Style.PAIR, Style.WKT, Style.HEX, Style.GEOJSON)
-    }  # fmt: skip
-    for style in styles.get(type(filled[0]), ()) if len(filled) else ():
-        if style is not Style.PAIR and style is not Style.OBJECT and find_spec("shapely") is None:
+    for style in (Style.PAIR, Style.OBJECT, Style.WKT, Style.HEX, Style.WKB) if len(filled) else ():
+        if style not in (Style.PAIR, Style.OBJECT) and find_spec("shapely") is None:
             continue
         points, stated = _decode(style, filled)
         if 2 * np.isfinite(points).all(axis=1).sum() > len(filled):
@@ -387,8 +358,8 @@ _SRID = re.compile(r"\s*SRID\s*=\s*(\d+)\s*;", re.IGNORECASE)
 def _decode(style: Style, values: Values) -> tuple[FloatArray, FloatArray]:
     """Return rows of (y, x), and the EPSG number that each states (0 where it does not)."""
     stated = np.zeros(len(values))
-    if style in (Style.PAIR, Style.OBJECT, Style.STRUCT):
-        read = {Style.PAIR: _from_pair, Style.OBJECT: _from_object, Style.STRUCT: _from_struct}[style]
+    if style in (Style.PAIR, Style.OBJECT):
+        read = _from_pair if style is Style.PAIR else _from_object
         return np.array([read(value) for value in values], dtype=np.float64).reshape(-1, 2), stated
     import shapely  # noqa: PLC0415 - frames without geometries do without
 
@@ -400,8 +371,6 @@ def _decode(style: Style, values: Values) -> tuple[FloatArray, FloatArray]:
             if value is not None and (found := _SRID.match(value)):
                 typed[row], stated[row] = value[found.end() :], int(found[1])
         shapes = shapely.from_wkt(typed, on_invalid="ignore")
-    elif style is Style.GEOJSON:
-        shapes = shapely.from_geojson(typed, on_invalid="ignore")
     else:
         if style is Style.HEX:
             typed[:] = [None if value is None else value.strip().removeprefix("\\x") for value in typed]
@@ -427,10 +396,6 @@ def _from_object(value: Any) -> tuple[float, float]:
         return _NOWHERE
 
 
-def _from_struct(value: Any) -> tuple[float, float]:
-    return _NOWHERE if value is None or None in (value["y"], value["x"]) else (value["y"], value["x"])
-
-
 def _encode(style: Style, points: FloatArray, srid: int | None) -> Values:
     """Return rows of (y, x) as points."""
     written: list[Any]
@@ -439,9 +404,8 @@ def _encode(style: Style, points: FloatArray, srid: int | None) -> Values:
     elif style is Style.WKT:
         before = "" if srid is None else f"SRID={srid};"
         written = [f"{before}POINT ({x} {y})" for y, x in points.tolist()]
-    elif style in (Style.OBJECT, Style.GEOJSON):
+    elif style is Style.OBJECT:
         written = [{"type": "Point", "coordinates": [x, y]} for y, x in points.tolist()]
-        written = [json.dumps(one) for one in written] if style is Style.GEOJSON else written
     else:
         import shapely  # noqa: PLC0415 - frames without geometries do without
 

@@ -9,8 +9,9 @@ import io
 import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -46,26 +47,17 @@ class Batch(NamedTuple):
 
 
 class Source(ABC):
-    """A file of locations. It is read from the start whenever `batches` is called.
+    """A file of locations. It is read from the start whenever `batches` is called."""
 
-    Attributes
-    ----------
-    path : Path
-        As given.
-    extension : str
-        Of its format, such as ``.csv``.
-    names : tuple of str
-        All columns that may be published, and the location's, in their order.
-    location : Location
-        How it writes locations down.
-    rows : int, optional
-        How many there are, where the file says so beforehand.
-    delimiter, has_byte_order_mark
-        Of a text file.
-    """
-
+    path: Path
+    extension: str
+    """Of its format, such as ``.csv``."""
+    location: Location
+    """How it writes locations down."""
     names: tuple[str, ...] = ()
+    """All columns that may be published, and the location's, in their order."""
     rows: int | None = None
+    """How many there are, where the file says so beforehand."""
     delimiter: str = ","
     has_byte_order_mark: bool = False
 
@@ -117,10 +109,8 @@ def open_source(path: str | Path, read: ReadOptions | None = None) -> Source:
         file = _Input(path)
         extension = _extension(file)
         read = read or ReadOptions()
-        said = {"columns=": read.columns, "delimiter=": read.delimiter, "encoding=": read.encoding}
-        useless = next((name for name, value in said.items() if value), None)
-        if useless and _SOURCES[extension] is not _CsvSource:
-            raise UsageError(f"{useless} is for text files; leave it out, {file.name} says it itself")
+        if (read.columns or read.delimiter or read.encoding) and _SOURCES[extension] is not _CsvSource:
+            raise UsageError(f"columns=, delimiter= and encoding= are for text files, and {file.name} is none")
         return _SOURCES[extension](file, extension, read)
 
 
@@ -165,9 +155,7 @@ def _extension(file: _Input) -> str:
         raise UsageError(f"the format of {file.path.name} is not known; {advice}")
     is_text = _SOURCES[extension] in (_CsvSource, _JsonSource, _JsonLinesSource)
     if is_text and head.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"PAR1", b"SQLite format 3")):
-        raise DataError(
-            f"{file.name} holds no text, whatever its name says: an Excel, zip, Parquet or SQLite file; rename it"
-        )
+        raise DataError(f"{file.name} holds no text, whatever its name says; rename or export it")
     return extension
 
 
@@ -213,6 +201,7 @@ class _Input:
         return cast(BinaryIO, gzip.open(packed) if is_gzip else stream)
 
     def head(self) -> bytes:
+        """Return the first bytes, unpacked."""
         with _reading(self), self.open() as stream:
             return stream.read(1 << 16)
 
@@ -229,9 +218,7 @@ def _reading(file: _Input) -> Iterator[None]:
             raise
         if "UTF8" in str(error):
             raise _not_text(file) from None
-        raise DataError(
-            f"{file.name} is damaged, cut short or of another format than its name says; export it again"
-        ) from None
+        raise DataError(f"{file.name} is damaged, or of another format than its name says; export it again") from None
 
 
 def _not_text(file: _Input) -> DataError:
@@ -242,6 +229,10 @@ def _not_text(file: _Input) -> DataError:
 
 
 def _decoded(location: Location, columns: list[pa.ChunkedArray]) -> FloatArray:
+    if pa.types.is_struct(columns[0].type) and location.style is Style.WKB:
+        # The native points of GeoParquet.
+        columns = [pa.chunked_array([pc.struct_field(columns[0].combine_chunks(), axis)]) for axis in ("y", "x")]
+        location = Location(columns=("y", "x"), crs=location.crs)
     if location.style is Style.NUMBERS:
         return location.decode([_numbers(column, decimal_comma=location.decimal_comma) for column in columns])
     return location.decode([objects(column.to_pylist()) for column in columns])
@@ -259,38 +250,23 @@ def _numbers(column: pa.ChunkedArray, *, decimal_comma: bool) -> Values:
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """Return a table without what its columns say of other rows: metadata, categories, parameters of extensions."""
-    schema = pa.schema([_plain_field(field) for field in table.schema])
-    if table.schema.equals(schema, check_metadata=True):
-        return table
-    columns = [column.cast(field.type) for column, field in zip(table.columns, schema, strict=True)]
+    """Return a table without what columns say of other rows: metadata, categories, parameters, hidden values."""
+    columns = [_plain(name, column) for name, column in zip(table.column_names, table.columns, strict=True)]
+    schema = pa.schema([(name, column.type) for name, column in zip(table.column_names, columns, strict=True)])
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _plain_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, _plain_type(field.type), field.nullable)
-
-
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    types = pa.types
-    if types.is_dictionary(kind):
-        return _plain_type(kind.value_type)
-    if isinstance(kind, pa.BaseExtensionType):
-        return _plain_type(kind.storage_type)
-    if types.is_string_view(kind) or types.is_binary_view(kind):
-        # Arrow cannot take rows of views.
-        return pa.large_string() if types.is_string_view(kind) else pa.large_binary()
-    if types.is_union(kind) or types.is_run_end_encoded(kind):
-        raise DataError("a column of unions, or encoded by runs, cannot be published; cast it to a plain type first")
-    if types.is_struct(kind):
-        return pa.struct([_plain_field(part) for part in kind])
-    if types.is_map(kind):
-        return pa.map_(_plain_type(kind.key_type), _plain_type(kind.item_type))
-    if types.is_fixed_size_list(kind):
-        return pa.list_(_plain_field(kind.value_field), kind.list_size)
-    if types.is_list(kind) or types.is_large_list(kind):
-        return (pa.list_ if types.is_list(kind) else pa.large_list)(_plain_field(kind.value_field))
-    return kind
+def _plain(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return column.cast(kind.value_type)
+    is_view = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
+    if not (is_view or pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType)):
+        return column
+    try:
+        return pa.chunked_array([pa.array(column.to_pylist())])
+    except pa.ArrowException:
+        raise DataError(f"column {name!r} has a type that cannot be published; leave it out, or make it text") from None
 
 
 # CSV, TSV and other text. Every value is text, and stays as it is.
@@ -335,8 +311,7 @@ class _CsvSource(Source):
         found = first(self.delimiter)
         if given and len(given) != len(found):
             raise DataError(
-                f"columns= names {len(given)} columns, and the first line of {self._file.name} has {len(found)} "
-                "values; name every column"
+                f"columns= has {len(given)} names, and the first line {len(found)} values; name every column"
             )
         self.names = given or tuple(found)
         self._malformed: dict[int, int] = {}
@@ -347,8 +322,9 @@ class _CsvSource(Source):
         gaps.clear()
         with _reading(self._file), self._file.open() as stream:
             reader = self._reader(stream, names)
-            for batch in _batches(reader, self._refuse):
-                table = pa.Table.from_batches([batch]).select(self._positions(batch.schema.names, names))
+            for batch in self._checked(reader):
+                table = pa.Table.from_batches([batch])
+                table = table.select([table.column_names.index(name) for name in names])
                 later = [row for row in gaps if row > last]
                 numbers = np.setdiff1d(np.arange(last + 1, last + 1 + table.num_rows + len(later)), later)
                 if later and table.num_rows:
@@ -371,45 +347,38 @@ class _CsvSource(Source):
         if self._encoding not in ("utf-8", "utf-8-sig"):
             stream = pa.transcoding_input_stream(pa.PythonFile(stream), self._encoding, "utf-8")
         self._marks = _CountedMarks(stream)
+        read = pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES, column_names=list(self._read.columns) or None)
         # One thread, so that rows are numbered.
-        given = list(self._read.columns) or None
-        return pyarrow.csv.open_csv(
-            pa.PythonFile(self._marks, "r"),
-            pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False, column_names=given),
-            pyarrow.csv.ParseOptions(
-                delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=self._note_malformed
-            ),
-            pyarrow.csv.ConvertOptions(
-                column_types=dict.fromkeys(self.names, pa.string()),
-                strings_can_be_null=False,
-                include_columns=list(names) if len(set(self.names)) == len(self.names) else None,
-            ),
-        )
-
-    def _positions(self, found: list[str], names: Sequence[str]) -> list[int]:
-        return list(range(len(found))) if list(names) == found else [found.index(name) for name in names]
+        read.use_threads = False
+        parse = pyarrow.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
+        parse.invalid_row_handler = self._note_malformed
+        convert = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(self.names, pa.string()))
+        if len(set(self.names)) == len(self.names):
+            convert.include_columns = list(names)
+        return pyarrow.csv.open_csv(pa.PythonFile(self._marks, "r"), read, parse, convert)
 
     def _note_malformed(self, row: Any) -> str:
         self._malformed[row.number - (0 if self._read.columns else 1)] = row.text.count('"')
         return "skip" if row.text.count('"') % 2 == 0 else "error"
 
-    def _refuse(self, error: pa.ArrowException) -> None:
-        """Say what is wrong, where Arrow would quote the row."""
-        row = max(self._malformed, default=0)
-        if "straddling" in str(error) or self._malformed.get(row, 0) % 2:
-            raise self._no_end(f", near row {row}" * bool(row)) from None
+    def _checked(self, reader: Any) -> Iterator[pa.RecordBatch]:
+        """Give batches; say what is wrong where Arrow would quote the row."""
+        try:
+            yield from reader
+        except pa.ArrowInvalid as error:
+            row = max(self._malformed, default=0)
+            if "straddling" in str(error) or self._malformed.get(row, 0) % 2:
+                raise self._no_end(f", near row {row}" * bool(row)) from None
+            raise
 
     def _no_end(self, where: str) -> DataError:
         return DataError(
-            f"{self._file.name} has a quotation mark without an end{where}, or a row of more than 1 MB; correct it"
+            f"{self._file.name} has a quotation mark without an end, or a row over 1 MB{where}; correct it"
         )
 
     def bad_row(self, row: int) -> BadRowError:
-        if row not in self._malformed:
-            return super().bad_row(row)
-        return BadRowError(
-            f"row {row} of {self._file.name} has more or fewer values than the header has columns; correct it"
-        )
+        malformed = BadRowError(f"row {row} of {self._file.name} has more or fewer values than there are columns")
+        return malformed if row in self._malformed else super().bad_row(row)
 
 
 class _CountedMarks:
@@ -425,17 +394,6 @@ class _CountedMarks:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-def _batches(reader: Any, refuse: Callable[[pa.ArrowException], None]) -> Iterator[pa.RecordBatch]:
-    while True:
-        try:
-            yield reader.read_next_batch()
-        except StopIteration:
-            return
-        except pa.ArrowInvalid as error:
-            refuse(error)
-            raise
 
 
 # JSON: lines, arrays of objects, and GeoJSON.
@@ -482,18 +440,18 @@ class _JsonSource(_JsonLinesSource):
         self.rows = len(items)
         geometry = super()._open()
         crs = document.get("crs") if is_features else None
-        if crs is None or geometry is None:
-            return geometry
-        try:
-            name = epsg_name(crs["properties"]["name"])
-        except (KeyError, TypeError):
-            raise DataError(
-                f"{self._file.name} has a reference system that cannot be read; reproject it to EPSG:4326"
-            ) from None
-        return Location(columns=("geometry",), style=Style.OBJECT, is_geometry=True, crs=name)
+        return geometry if crs is None or geometry is None else replace(geometry, crs=epsg_name(_crs_name(crs)))
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         return iter(self._held)
+
+
+def _crs_name(crs: Any) -> str:
+    """Return the reference system that a file names, as GeoJSON once allowed."""
+    try:
+        return str(crs["properties"]["name"])
+    except (KeyError, TypeError):
+        return "unknown"
 
 
 _GEOMETRY = "\0geometry"
@@ -549,12 +507,9 @@ class _ParquetSource(Source):
         # The box around a point is the point once more.
         self.names = tuple(other for other in self.names if other not in boxes)
         if crs is None and self._read.crs is None:
-            raise DataError(
-                f"{self._file.name} says that its reference system is unknown; name it with crs=, such as EPSG:4326"
-            )
+            raise DataError(f"{self._file.name}: its reference system is unknown; name it with crs=, such as EPSG:4326")
         system = str(self._read.crs) if crs is None else crs if isinstance(crs, str) else json.dumps(crs)
-        style = Style.WKB if encoding == "WKB" else Style.STRUCT
-        return Location(columns=(name,), style=style, crs=epsg_name(system), is_geometry=True)
+        return Location(columns=(name,), style=Style.WKB, crs=epsg_name(system), is_geometry=True)
 
     def _tables(self, names: Sequence[str], rows: int) -> Iterator[pa.Table]:
         wanted = list(dict.fromkeys(names))
@@ -584,39 +539,28 @@ class _GdalSource(Source):
         with _reading_with_gdal(self._file):
             names = [name for name, _kind in pyogrio.list_layers(self.path)]
             layers = {name: pyogrio.read_info(self.path, layer=name, force_feature_count=True) for name in names}
-        with_points = [
-            name
-            for name, info in layers.items()
-            if info["features"] and any(kind in (info["geometry_type"] or "") for kind in ("Point", "Unknown"))
-        ]
+        kinds = {name: info["geometry_type"] or "" for name, info in layers.items() if info["features"]}
+        with_points = [name for name, kind in kinds.items() if "Point" in kind or kind == "Unknown"]
         if len(with_points) != 1:
-            number = "no layer" if not with_points else "several layers"
-            raise DataError(
-                f"{self._file.name} has {number} with points; save one layer of points as a file of its own"
-            )
-        self._layer = with_points[0]
-        info = layers[self._layer]
+            number = "several layers" if with_points else "no layer"
+            raise DataError(f"{self._file.name} has {number} with points; save one as a file of its own")
+        self._layer, info = with_points[0], layers[with_points[0]]
         self.rows = int(info["features"])
         self._geometry = "geometry" if "geometry" not in info["fields"] else "geometry of the file"
         self.names = (*map(str, info["fields"]), self._geometry)
-        crs = self._read.crs or info["crs"]
-        return Location(
-            columns=(self._geometry,), style=Style.WKB, crs=None if crs is None else epsg_name(crs), is_geometry=True
-        )
+        crs = epsg_name(self._read.crs or info["crs"] or "EPSG:4326")
+        return Location(columns=(self._geometry,), style=Style.WKB, crs=crs, is_geometry=True)
 
     def _tables(self, names: Sequence[str], rows: int) -> Iterator[pa.Table]:
         import pyogrio  # noqa: PLC0415 - an extra
 
         fields = [name for name in names if name != self._geometry]
-        with (
-            _reading_with_gdal(self._file),
-            pyogrio.open_arrow(
-                self.path, layer=self._layer, columns=fields, batch_size=rows, read_geometry=len(fields) < len(names)
-            , use_pyarrow=True) as (meta, reader),
-        ):  # fmt: skip
+        options = {"layer": self._layer, "batch_size": rows, "read_geometry": len(fields) < len(names)}
+        opened = pyogrio.open_arrow(self.path, columns=fields, use_pyarrow=True, **options)
+        with _reading_with_gdal(self._file), opened as (meta, reader):
+            own = meta["geometry_name"] or "wkb_geometry"
             for batch in reader:
                 table = pa.Table.from_batches([batch])
-                own = meta["geometry_name"] or "wkb_geometry"
                 table = table.rename_columns([self._geometry if name == own else name for name in table.column_names])
                 yield plain(table.select(list(names)))
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -41,23 +41,15 @@ def open_writer(
     force: bool = False,
     metadata: dict[str, Any] | None = None,
 ) -> Writer:
-    """Return a writer of published locations; columns and location stay in the order and style of the source.
+    """Return a writer of published locations and these columns, in the order and style of the source.
 
-    Parameters
-    ----------
-    output : str or Path
-        The extension decides the format; ``-`` is standard output, in the format of the source.
-    source : Source
-        What was read.
-    columns : sequence of str
-        The columns to publish beside the location.
-    force : bool
-        Whether a file that is there is replaced.
-    metadata : dict, optional
-        What the file says of itself, in formats that have a place for it.
+    The extension decides the format; ``-`` is standard output, in the format of the source. With ``force``, a file that
+    is there is replaced. ``metadata`` is what the file says of itself, in formats that have a place for it.
     """
     check_writable(output, source.extension, force=force)
-    return Writer(Path(output), source, columns, force=force, metadata=metadata or {})
+    extension = source.extension if str(output) == STANDARD_STREAM else extension_of(output)
+    in_place = _standard_output(extension) if str(output) == STANDARD_STREAM else replacing(Path(output), force=force)
+    return _FORMATS[extension](in_place, extension, source, columns, json.dumps(metadata or {}))
 
 
 def check_writable(output: str | Path, extension: str = ".csv", *, force: bool) -> None:
@@ -72,36 +64,32 @@ def check_writable(output: str | Path, extension: str = ".csv", *, force: bool) 
         check_output(Path(output), force=force)
 
 
-class Writer:
+class Writer(ABC):
     """A file in the making. It gets its name when the ``with`` block ends without an error, else there is no file."""
 
+    geometry: Style | None = None
+    """How the format writes a geometry, if it always has one."""
+
     def __init__(
-        self, output: Path, source: Source, columns: Sequence[str], *, force: bool, metadata: dict[str, Any]
+        self, in_place: AbstractContextManager[Path], extension: str, source: Source, columns: Sequence[str], said: str
     ) -> None:
-        extension = source.extension if str(output) == STANDARD_STREAM else extension_of(output)
-        self._format = _FORMATS[extension]
-        self._location = location = _as_written(source.location, self._format, is_geo=extension == ".geoparquet")
+        self._in_place, self._source, self._metadata = in_place, source, said
+        self._location = location = _as_written(source.location, type(self), is_geo=extension == ".geoparquet")
         if repeated := [name for name in columns if name in location.columns]:
-            raise UsageError(
-                f"column {repeated[0]!r} has the name of the output's location; leave it out, or rename it"
-            )
+            raise UsageError(f"column {repeated[0]!r} has the name of the output's location; rename it")
         names = [name for name in source.names if name in columns or name in source.location.columns]
         if location.columns != source.location.columns:
             place = min(names.index(name) for name in source.location.columns)
             names = [name for name in names if name in columns]
             names[place:place] = location.columns
         self._names = names
-        self._source, self._metadata = source, json.dumps(metadata)
-        self._in_place = (
-            _standard_output(extension) if str(output) == STANDARD_STREAM else replacing(output, force=force)
-        )
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            path = stack.enter_context(self._in_place)
-            self._file = self._format(path, self._location, self._source, self._metadata)
-            stack.callback(self._file.close)
+            self._path = stack.enter_context(self._in_place)
+            stack.callback(self._close)
+            self._begin()
             self._stack = stack.pop_all()
         return self
 
@@ -109,11 +97,11 @@ class Writer:
         """Write rows, whose points are published locations."""
         location = dict(zip(self._location.columns, self._location.encode(batch.points), strict=True))
         columns = [_arrow(location[name]) if name in location else batch.table.column(name) for name in self._names]
-        self._file.write(pa.table(columns, names=self._names))
+        self._write(pa.table(columns, names=self._names))
 
+    @abstractmethod
     def finish(self) -> None:
-        """Write what is left; a second time, do nothing."""
-        self._file.finish()
+        """Write what is left and close the file; a second time, do nothing."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -123,13 +111,22 @@ class Writer:
                 raise error
             self.finish()
 
+    @abstractmethod
+    def _begin(self) -> None: ...
 
-def _as_written(location: Location, file_format: type[_File], *, is_geo: bool) -> Location:
+    @abstractmethod
+    def _write(self, table: pa.Table) -> None: ...
+
+    @abstractmethod
+    def _close(self) -> None: ...
+
+
+def _as_written(location: Location, file_format: type[Writer], *, is_geo: bool) -> Location:
     """Return how a file of some format writes the location of one of perhaps another."""
     geometry = location.columns if location.is_geometry else ("geometry",)
     if file_format.geometry is not None:
         return Location(columns=geometry, style=file_format.geometry, is_geometry=True)
-    if file_format is _ParquetFile and (location.is_geometry or is_geo):
+    if file_format is _ParquetWriter and (location.is_geometry or is_geo):
         return Location(columns=geometry, style=Style.WKB, crs=location.crs, is_geometry=True)
     if location.is_geometry or (file_format in _NOT_HELD.get(location.style, ())):
         return Location(columns=("latitude", "longitude"))
@@ -154,56 +151,33 @@ def _arrow(values: Values) -> pa.Array:
     return pa.Array.from_buffers(pa.float64(), len(whole), [None, pa.py_buffer(whole)])
 
 
-class _File(ABC):
-    """A file of one format."""
-
-    geometry: Style | None = None
-    """How the format writes a geometry, if it always has one."""
-
-    def __init__(self, path: Path, location: Location, source: Source, metadata: str) -> None:
-        self._path, self._location, self._source, self._metadata = path, location, source, metadata
-
-    @abstractmethod
-    def write(self, table: pa.Table) -> None:
-        """Write rows."""
-
-    @abstractmethod
-    def finish(self) -> None:
-        """Write what is left and close the file; a second time, do nothing."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the file, complete or not."""
-
-
-class _TextFile(_File):
-    def __init__(self, path: Path, location: Location, source: Source, metadata: str) -> None:
-        super().__init__(path, location, source, metadata)
-        opened = gzip.open if path.suffix.lower() == ".gz" else open
-        self._stream: Any = opened(path, "wb")
+class _TextWriter(Writer):
+    def _begin(self) -> None:
+        opened = gzip.open if self._path.suffix.lower() == ".gz" else open
+        self._stream: Any = opened(self._path, "wb")
 
     def finish(self) -> None:
         self._stream.close()
 
-    def close(self) -> None:
-        with suppress(OSError):
+    def _close(self) -> None:
+        with suppress(OSError, AttributeError):
             self._stream.close()
 
 
 # CSV. A value is quoted only if it needs to be.
 
 
-class _CsvFile(_TextFile):
-    _is_begun = False
+class _CsvWriter(_TextWriter):
+    _delimiter = ""
 
-    def write(self, table: pa.Table) -> None:
+    def _write(self, table: pa.Table) -> None:
         for field in table.schema:
             if pa.types.is_nested(field.type) or pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
                 raise DataError(
                     f"column {field.name!r} holds lists, structures or bytes, which CSV cannot hold; leave it out, or "
                     "write Parquet"
                 )
-        if not self._is_begun:
+        if not self._delimiter:
             own = self._source.delimiter
             self._delimiter = (
                 "\t" if self._path.name.lower().endswith((".tsv", ".tsv.gz")) else "," if own == "\t" else own
@@ -211,7 +185,6 @@ class _CsvFile(_TextFile):
             header = pa.record_batch([pa.array([name]) for name in table.column_names], names=table.column_names)
             mark = b"\xef\xbb\xbf" if self._source.has_byte_order_mark else b""
             self._stream.write(mark + bytes(self._lines(header)))
-            self._is_begun = True
         for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
             self._stream.write(self._lines(batch))
 
@@ -239,8 +212,8 @@ class _CsvFile(_TextFile):
 # JSON lines, GeoJSON features in lines, and GeoJSON.
 
 
-class _JsonLinesFile(_TextFile):
-    def write(self, table: pa.Table) -> None:
+class _JsonLinesWriter(_TextWriter):
+    def _write(self, table: pa.Table) -> None:
         for row in table.to_pylist():
             self._stream.write(f"{self._json(row)}\n".encode())
 
@@ -257,14 +230,14 @@ class _JsonLinesFile(_TextFile):
         return text
 
 
-class _FeatureLinesFile(_JsonLinesFile):
+class _FeatureLinesWriter(_JsonLinesWriter):
     geometry = Style.OBJECT
 
 
-class _GeoJsonFile(_FeatureLinesFile):
+class _GeoJsonWriter(_FeatureLinesWriter):
     _before = b""
 
-    def write(self, table: pa.Table) -> None:
+    def _write(self, table: pa.Table) -> None:
         if not self._before:
             self._stream.write(f'{{"type": "FeatureCollection", "nearveil": {self._metadata}, "features": ['.encode())
             self._before = b"\n"
@@ -295,25 +268,24 @@ def _without_nan(value: Any) -> Any:
 # Parquet and GeoParquet.
 
 
-class _ParquetFile(_File):
+class _ParquetWriter(Writer):
     _writer: pq.ParquetWriter | None = None
 
-    def write(self, table: pa.Table) -> None:
-        if self._writer is None:
-            geo = {"geo": _geo_metadata(self._location)} if self._location.is_geometry else {}
-            self._schema = table.schema.with_metadata({"nearveil": self._metadata, **geo})
-            self._waiting: list[pa.Table] = []
-            # Floats hardly repeat: without a dictionary they are written faster.
-            repeating = [field.name for field in self._schema if not pa.types.is_floating(field.type)]
-            is_nested = any(pa.types.is_nested(field.type) for field in self._schema)
-            try:
-                self._writer = pq.ParquetWriter(self._path, self._schema, use_dictionary=is_nested or repeating)
-            except pa.ArrowException:
-                raise DataError("a column has a type that Parquet cannot hold; write JSON lines") from None
+    def _begin(self) -> None:
+        self._waiting: list[pa.Table] = []
+
+    def _write(self, table: pa.Table) -> None:
         try:
+            if self._writer is None:
+                geo = {"geo": _geo_metadata(self._location)} if self._location.is_geometry else {}
+                self._schema = table.schema.with_metadata({"nearveil": self._metadata, **geo})
+                # Floats hardly repeat: without a dictionary they are written faster.
+                repeating = [field.name for field in self._schema if not pa.types.is_floating(field.type)]
+                is_nested = any(pa.types.is_nested(field.type) for field in self._schema)
+                self._writer = pq.ParquetWriter(self._path, self._schema, use_dictionary=is_nested or repeating)
             self._waiting.append(table.cast(self._schema))
         except (pa.ArrowException, ValueError):
-            raise DataError("a column's values change their type within the file; write JSON lines") from None
+            raise DataError("a column's type changes within the file, or is none of Parquet's; write .jsonl") from None
         rows, size = sum(part.num_rows for part in self._waiting), sum(part.nbytes for part in self._waiting)
         if rows >= _ROW_GROUP_ROWS or size >= _ROW_GROUP_BYTES:
             self._write_row_group()
@@ -324,10 +296,9 @@ class _ParquetFile(_File):
                 self._write_row_group()
             self._writer.close()
 
-    def close(self) -> None:
-        with suppress(pa.ArrowException, OSError):
-            if self._writer is not None:
-                self._writer.close()
+    def _close(self) -> None:
+        with suppress(pa.ArrowException, OSError, AttributeError):
+            self._writer.close()  # type: ignore[union-attr]
 
     def _write_row_group(self) -> None:
         table = pa.concat_tables(self._waiting)
@@ -349,15 +320,14 @@ def _geo_metadata(location: Location) -> str:
 # What GDAL writes, from memory.
 
 
-class _GdalFile(_File):
+class _GdalWriter(Writer):
     geometry = Style.WKB
 
-    def __init__(self, path: Path, location: Location, source: Source, metadata: str) -> None:
-        require_package("pyogrio", f"writing {path.suffix} files")
-        super().__init__(path, location, source, metadata)
+    def _begin(self) -> None:
+        require_package("pyogrio", f"writing {self._path.suffix} files")
         self._waiting: list[pa.Table] = []
 
-    def write(self, table: pa.Table) -> None:
+    def _write(self, table: pa.Table) -> None:
         self._waiting.append(table)
 
     def finish(self) -> None:
@@ -385,23 +355,22 @@ class _GdalFile(_File):
                 f"GDAL cannot write these columns to a {self._path.suffix} file; keep fewer, or write CSV or Parquet"
             ) from None
 
-    def close(self) -> None:
+    def _close(self) -> None:
         self._waiting = []
 
 
 _DRIVERS = {".gpkg": "GPKG", ".fgb": "FlatGeobuf", ".kml": "KML"}
-_FORMATS: dict[str, type[_File]] = {
-    **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz"), _CsvFile),
-    **dict.fromkeys((".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz"), _JsonLinesFile),
-    **dict.fromkeys((".geojsonl", ".geojsons"), _FeatureLinesFile),
-    **dict.fromkeys((".geojson", ".geojson.gz", ".json", ".json.gz"), _GeoJsonFile),
-    **dict.fromkeys((".parquet", ".geoparquet"), _ParquetFile),
-    **dict.fromkeys(_DRIVERS, _GdalFile),
+_FORMATS: dict[str, type[Writer]] = {
+    **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz"), _CsvWriter),
+    **dict.fromkeys((".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz"), _JsonLinesWriter),
+    **dict.fromkeys((".geojsonl", ".geojsons"), _FeatureLinesWriter),
+    **dict.fromkeys((".geojson", ".geojson.gz", ".json", ".json.gz"), _GeoJsonWriter),
+    **dict.fromkeys((".parquet", ".geoparquet"), _ParquetWriter),
+    **dict.fromkeys(_DRIVERS, _GdalWriter),
 }
 _READ_ONLY = (".shp", ".zip", ".gpx", ".kmz", ".gml")
 # What CSV and JSON cannot hold becomes two columns.
 _NOT_HELD = {
-    Style.WKB: (_CsvFile, _JsonLinesFile),
-    Style.OBJECT: (_CsvFile,),
-    Style.STRUCT: (_CsvFile, _JsonLinesFile, _ParquetFile),
+    Style.WKB: (_CsvWriter, _JsonLinesWriter),
+    Style.OBJECT: (_CsvWriter,),
 }
