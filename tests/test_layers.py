@@ -19,7 +19,7 @@ LAYERS = (
     {"cli"},
     {"server", "client"},
     {"report"},
-    {"release"},
+    {"release", "spark"},
     {"evaluation"},
     {"attacks", "audit"},
     {"nearby"},

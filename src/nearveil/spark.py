@@ -23,7 +23,7 @@ import numpy as np
 from nearveil.errors import DataError, NearveilError, UsageError, missing_package, without_context
 from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.registry import check_instance, is_own
+from nearveil.mechanisms.registry import check_instance, is_own, mechanism_name
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.randomness import NamedRows, new_stream_key, subkey
 from nearveil.region import Region
@@ -116,8 +116,8 @@ def protect(
         raise UsageError("a ledger needs user=, the column of those to charge, and a mechanism that promises something")
     columns = _find_columns(df.schema, user, keep, (latitude, longitude), keep_all=keep_all)
     veil = None
-    if user is not None and type(mechanism) is PlanarLaplace:
-        veil = Veil(Veil.new_key(), mechanism.noise_m)
+    if user is not None and mechanism_name(mechanism) == "planar-laplace":
+        veil = Veil(Veil.new_key(), 2 / mechanism.guarantee.epsilon)
     bar = progress or no_bar
     with _without_values():
         # By position: names may have dots in them, or differ in case alone.

@@ -71,15 +71,14 @@ def test_columns_are_published_only_when_named(frame: Frame, world: FloatArray) 
     assert kept["age"].simpleString() == "age:tinyint"
     assert not kept["age"].metadata
     everything = protect(df, keep_all=True)
-    assert everything.left_out == ("home",)
-    assert "all columns" in everything.warnings[0]
+    assert (everything.left_out, len(everything.warnings)) == (("home",), 1)
 
 
 def test_rows_without_users_have_noise_of_their_own(frame: Frame) -> None:
-    df = frame(np.tile(HERE, (1000, 1)), id=np.arange(1000))
+    df = frame(np.tile(HERE, (1500, 1)), id=np.arange(1500))
     first, second = protect(df, keep=["id"]), protect(df, keep=["id"])
-    # Two of 2,000 are in one cell of the published grid with a probability of 0.02; 20 are never.
-    assert len(np.unique(np.vstack([by_id(first), by_id(second)]), axis=0)) > 1980
+    # Two of 3,000 are in one cell of the published grid with a probability of 0.03; 20 are never.
+    assert len(np.unique(np.vstack([by_id(first), by_id(second)]), axis=0)) > 2980
     assert "Counted per row" in first.guarantee.card(full=True)
 
 
