@@ -53,7 +53,7 @@ docs: $(READY)
 	$(BIN)/python -m deploy.build_site site
 
 # Python compiles what is imported at the first import: all packages would take half a minute.
-$(DEMO_READY): INSTALL := --no-compile -e '.[report,serve]'
+$(DEMO_READY): INSTALL := --no-compile -e '.[research,serve]'
 $(READY): INSTALL := -e '.[dev]'
 $(DEMO_READY) $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Nearveil needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -75,7 +75,7 @@ wheel: $(READY)
 wheel-demo: wheel
 	rm -rf build/wheel-demo
 	$(PYTHON) -m venv build/wheel-demo
-	build/wheel-demo/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/nearveil-*.whl)[report]"
+	build/wheel-demo/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/nearveil-*.whl)[research]"
 	cd build/wheel-demo && bin/nearveil demo --out demo
 
 # What is pinned, with the hashes of all its files: constraints-hashed.txt has what constraints.txt has,

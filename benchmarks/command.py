@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-COMMAND = [sys.executable, "-c", "from nearveil_command import main; main()"]
+COMMAND = [sys.executable, "-c", "from nearveil.cli.main import main; main()"]
 _GLANCE_S = 0.01
 # As it is where it was installed: Python's own compiled files may be kept, whatever the shell says.
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -30,7 +30,7 @@ HIDE_AMONG = (20, 50, 100, 200, 500, 1000)
 TAU_M = 100.0
 _KS = (10, 50)
 _QUERIES, _TARGETS, _RUNS = 4_000, 400, 5
-_NEIGHBOUR = 50
+_NEIGHBOR = 50
 _AT_ONCE = 50
 FIGURES = resources.files("nearveil.server.console").joinpath("prediction.json")
 
@@ -82,8 +82,8 @@ def measure(protection: Protection, places: FloatArray, run: int, *, attacked: i
 
 
 def sparsest_tenth(places_m: FloatArray) -> IntArray:
-    """Return the tenth of people whose 50th neighbour is farthest away."""
-    away_m = KDTree(places_m).query(places_m, k=[_NEIGHBOUR + 1])[0][:, 0]
+    """Return the tenth of people whose 50th neighbor is farthest away."""
+    away_m = KDTree(places_m).query(places_m, k=[_NEIGHBOR + 1])[0][:, 0]
     return np.argsort(away_m, kind="stable")[-len(places_m) // 10 :]
 
 
@@ -112,7 +112,7 @@ def _main() -> None:
             f"the person who asks is not counted. Best "
             f"attacker: knows the method, the published place and every address, but not who lives where; {_TARGETS} "
             "people a run. Named: its likeliest address is the right one. Sparsest tenth: those whose "
-            f"{_NEIGHBOUR}th neighbour is farthest away. Noise per place, one place each, not moved to intervals. "
+            f"{_NEIGHBOR}th neighbor is farthest away. Noise per place, one place each, not moved to intervals. "
             f"Cells are from {PEOPLE:,} other people of the same city."
         ),
         "points": [{"noise_m": length_m, **mean(Protection(region=region, noise_m=length_m))} for length_m in NOISE_M],

@@ -21,7 +21,7 @@ settings.register_profile("nearveil", deadline=None, derandomize=True, max_examp
 settings.load_profile("nearveil")
 
 # One process runs them all: each would start a Spark of its own. They take longest, and so they come first.
-SPARK = "tests/release/spark/test_"
+SPARK = "tests/spark/test_"
 # The longest of the other files. The other processes begin with them, so that none is left alone with one at the end.
 LONG = ("tests/attacks/test_adaptive", "tests/cli/test_docs_commands.py")
 

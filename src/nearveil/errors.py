@@ -4,7 +4,7 @@ The tree::
 
     NearveilError
     ├── UsageError      a parameter or option is wrong            exit code 2
-    ├── DataError       the people's data cannot be used          exit code 3
+    ├── DataError       the users' data cannot be used            exit code 3
     │   └── BadRowError some rows of it cannot be used
     └── OutputError     the result cannot be written              exit code 4
 
@@ -35,7 +35,7 @@ class UsageError(NearveilError, ValueError):
 
 
 class DataError(NearveilError, ValueError):
-    """The people's data cannot be used."""
+    """The users' data cannot be used."""
 
     exit_code = 3
 
@@ -60,27 +60,15 @@ def without_context() -> Iterator[None]:
         raise
 
 
-EXTRA_OF = {
-    "matplotlib": "report",
-    "jinja2": "report",
-    "pooch": "report",
-    "fastapi": "serve",
-    "starlette": "serve",
-    "pydantic": "serve",
-    "pydantic_settings": "serve",
-    "annotated_types": "serve",
-    "uvicorn": "serve",
-    "httptools": "serve",
-    "prometheus_client": "serve",
-    "plotly": "serve",
-    "psycopg": "serve",
-    "redis": "serve",
-    "pyspark": "spark",
-    "pandas": "report",
-    "geopandas": "geo",
-    "shapely": "geo",
-    "rasterio": "geo",
+_PACKAGES_OF = {
+    "files": "pyarrow scipy shapely",
+    "research": "httpx jinja2 joblib matplotlib numba pandas plotly pooch",
+    "serve": "annotated_types fastapi httptools opentelemetry prometheus_client psycopg pydantic pydantic_settings "
+    "redis starlette uvicorn",
+    "spark": "pyspark",
+    "geo": "geopandas pyogrio rasterio",
 }
+EXTRA_OF = {package: extra for extra, packages in _PACKAGES_OF.items() for package in packages.split()}
 """Packages that not every installation has, and the extra of Nearveil that brings each."""
 
 
@@ -90,8 +78,8 @@ def require_package(package: str, purpose: str) -> None:
         raise missing_package(package, purpose)
 
 
-def missing_package(package: str, purpose: str) -> UsageError:
+def missing_package(package: str, purpose: str, extra: str | None = None) -> UsageError:
     """Return the error for a package that is not installed."""
     return UsageError(
-        f"{purpose} needs {package}, which is not installed; run pip install 'nearveil[{EXTRA_OF[package]}]'"
+        f"{purpose} needs {package}, which is not installed; run pip install 'nearveil[{extra or EXTRA_OF[package]}]'"
     )

@@ -38,11 +38,3 @@ def html_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         for row in rows
     )
     return f'<table style="border:none;margin:.4em 0"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-
-
-def html_details(summary: str, facts: Sequence[tuple[str, str]]) -> str:
-    """Return what is shown when a reader opens it."""
-    lines = "".join(
-        f'<p style="margin:.3em 0"><strong>{escape(name)}</strong> {escape(text)}</p>' for name, text in facts
-    )
-    return f"<details><summary>{escape(summary)}</summary>{lines}</details>"

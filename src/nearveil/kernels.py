@@ -1,7 +1,8 @@
-"""Compiled kernels: numba's decorator with the options that all of them have.
+"""Compiled kernels: numba's decorator where numba is installed, and plain Python where it is not.
 
 Numba keeps compiled code beside the source, or in the user's cache folder where it cannot write there, or in the folder
-that ``NUMBA_CACHE_DIR`` names. The files are pickles: whoever can write them runs code in the process that reads them.
+that ``NUMBA_CACHE_DIR`` names. The files are pickles: anyone who can write them runs code in the process that reads
+them.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from numba import njit
-from numba.core.caching import InTreeCacheLocator
+try:
+    from numba import njit
+    from numba.core.caching import InTreeCacheLocator
+except ModuleNotFoundError:
+    njit, InTreeCacheLocator = None, object
 
 
 class ReadOnlyCacheLocator(InTreeCacheLocator):
@@ -23,26 +27,15 @@ class ReadOnlyCacheLocator(InTreeCacheLocator):
 
     def ensure_cache_path(self) -> None:
         """Raise where nothing was compiled."""
-        if not any(Path(self.get_cache_path()).glob("*.nbi")):  # type: ignore[no-untyped-call]
+        if not any(Path(self.get_cache_path()).glob("*.nbi")):
             raise OSError("no compiled code")
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+def kernel(function: Callable[..., Any], **options: Any) -> Any:
     """Compile a function on first use, and keep the code for the next process."""
-    return _compiled(function, nogil=True)
-
-
-def brief_kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function that keeps Python's lock: microseconds of work that no thread may see half done."""
-    return _compiled(function)
-
-
-def inlined_kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function into each of its callers."""
-    return _compiled(function, nogil=True, inline="always")
-
-
-def _compiled(function: Callable[..., Any], **options: Any) -> Any:
+    if njit is None:
+        return function
+    options = {"nogil": True, **options}
     try:
         compiled = njit(cache=True, **options)(function)
     except RuntimeError:
@@ -50,16 +43,22 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
         return njit(**options)(function)
     # With compilation switched off, the function is plain Python.
     if hasattr(compiled, "_cache"):
-        _keep_if_possible(compiled._cache)
+        save = compiled._cache.save_overload
+        compiled._cache.save_overload = lambda *arguments: _save_if_possible(save, arguments)
     return compiled
 
 
-def _keep_if_possible(code: Any) -> None:
-    """Let code that cannot be kept, on a full disk or a read-only one, run all the same."""
-    save = code.save_overload
+def brief_kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function that keeps Python's lock: microseconds of work that no thread may see half done."""
+    return kernel(function, nogil=False)
 
-    def save_if_possible(*arguments: Any) -> None:
-        with suppress(OSError):
-            save(*arguments)
 
-    code.save_overload = save_if_possible
+def inlined_kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function into each of its callers."""
+    return kernel(function, inline="always")
+
+
+def _save_if_possible(save: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    """Let code that cannot be kept, on a full or read-only disk, run all the same."""
+    with suppress(OSError):
+        save(*arguments)

@@ -273,7 +273,7 @@ class NamedRows(RowKeystream):
         return _encrypted(Cipher(AES128(subkey(self.key, "blocks")), ECB()), counters)  # noqa: S305
 
 
-Purpose = Literal["blocks", "job", "names", "noise", "order", "places", "rows"]
+Purpose = Literal["blocks", "names", "noise", "order"]
 
 
 def subkey(key: bytes, purpose: Purpose, *parts: bytes) -> bytes:

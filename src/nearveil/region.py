@@ -1,38 +1,21 @@
-"""Region: a public box on the ground, and the way between degrees, metres and the square [-1, 1]²."""
+"""Region: a public box on the ground, and the way between degrees, meters and the square [-1, 1]²."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from nearveil.errors import BadRowError, DataError, UsageError, without_context
-from nearveil.geodesy import (
-    Faults,
-    GridBox,
-    and_others,
-    as_points,
-    clamped,
-    evaluate_at,
-    exact_projection,
-    fast_forward,
-    fast_inverse,
-    faults_of,
-    offsets_from,
-    on_grid,
-    points_at,
-    refuse_no_places,
-    wrap_longitude,
-)
-from nearveil.kernels import brief_kernel
+from nearveil.errors import DataError, UsageError, without_context
+from nearveil.geodesy import wrap_longitude
+from nearveil.points import OUTSIDE, as_points, check_points, unusable
+from nearveil.projection import exact_projection, fast_forward, fast_inverse
 from nearveil.types import BoolArray, FloatArray
 
 Scaling = Literal["isotropic", "per-axis"]
@@ -52,8 +35,8 @@ _LEAST_CURVATURE_RADIUS_M = 6_356_752.3
 class Region:
     """A public bounding box, chosen by the operator and never read off the data.
 
-    Three coordinate systems meet here. *Degrees* are WGS84 (latitude, longitude). *Metres* are (x, y), east and
-    north of the centre, in a local azimuthal equidistant projection. The *square* is [-1, 1]²: metres divided by
+    Three coordinate systems meet here. *Degrees* are WGS84 (latitude, longitude). *Meters* are (x, y), east and
+    north of the center, in a local azimuthal equidistant projection. The *square* is [-1, 1]²: meters divided by
     one length (``isotropic``, true discs) or each axis of degrees by its own (``per-axis``, as in the paper).
 
     Parameters
@@ -84,14 +67,11 @@ class Region:
 
     def __post_init__(self) -> None:
         edges = (self.south, self.west, self.north, self.east)
-        if not all(math.isfinite(edge) for edge in edges):
-            raise UsageError("a region's edges must be numbers in degrees: south, west, north, east")
-        if not (-90 <= self.south <= 90 and -90 <= self.north <= 90):
+        if not all(abs(edge) <= limit for edge, limit in zip(edges, (90, 180, 90, 180), strict=True)):
             raise UsageError(
-                "a region's south and north must lie between -90 and 90 degrees (the order is south, west, north, east)"
+                "a region's edges must be numbers in degrees, in the order south, west, north, east: latitudes from "
+                "-90 to 90 and longitudes from -180 to 180"
             )
-        if not (-180 <= self.west <= 180 and -180 <= self.east <= 180):
-            raise UsageError("a region's west and east must lie between -180 and 180 degrees")
         if self.south >= self.north or self.width_deg <= 0:
             raise UsageError(
                 "the region has no area: south must be less than north and west must differ from east "
@@ -99,17 +79,22 @@ class Region:
             )
         if min(self.height_deg, self.width_deg) < _LEAST_EXTENT_DEG:
             raise UsageError(
-                "the region is smaller than about 100 m; choose a larger one, people are published within it"
+                "the region is smaller than about 100 m; choose a larger one, users are published within it"
             )
         if self.scaling not in ("isotropic", "per-axis"):
             raise UsageError("a region's scaling is either 'isotropic' or 'per-axis'")
         if self.width_deg > 180 or self.radius_m > _MAX_RADIUS_M:
             raise UsageError(
-                "the region reaches farther than 5,000 km from its centre, where one flat map bends distances too "
+                "the region reaches farther than 5,000 km from its center, where one flat map bends distances too "
                 "much; choose a smaller region (across the antimeridian, west is greater than east: 177 to -178)"
             )
 
     # -- shape -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_whole_earth(self) -> bool:
+        """Whether it is no box on a map, but contains every location."""
+        return False
 
     @property
     def width_deg(self) -> float:
@@ -124,18 +109,17 @@ class Region:
 
     @property
     def centre(self) -> tuple[float, float]:
-        """Latitude and longitude of the middle, the origin of metres."""
-        longitude = self.west + self.width_deg / 2
-        return (self.south + self.north) / 2, wrap_longitude(longitude)
+        """Latitude and longitude of the middle, the origin of meters."""
+        return (self.south + self.north) / 2, wrap_longitude(self.west + self.width_deg / 2)
 
     @property
     def half_extent_m(self) -> tuple[float, float]:
-        """Half width and half height of the box of metres that holds the whole region."""
+        """Half width and half height of the box of meters that holds the whole region."""
         return _shape(self.south, self.width_deg, self.north)[:2]
 
     @property
     def radius_m(self) -> float:
-        """Distance from the centre to the farthest point of the region."""
+        """Distance from the center to the farthest point of the region."""
         return _shape(self.south, self.width_deg, self.north)[2]
 
     @property
@@ -144,24 +128,22 @@ class Region:
         if self.scaling == "per-axis":
             return 1.0, 1.0
         half_width, half_height = self.half_extent_m
-        longest = max(half_width, half_height)
-        return half_width / longest, half_height / longest
+        return half_width / self.metres_per_unit, half_height / self.metres_per_unit
 
     @property
     def metres_per_unit(self) -> float:
-        """Metres on the ground for one unit of the square (per-axis: of its longer axis)."""
+        """Meters on the ground for one unit of the square (per-axis: of its longer axis)."""
         return max(self.half_extent_m)
 
     @property
     def largest_stretch(self) -> float:
-        """Upper bound on metres in the projection per metre on the ground, for any two points of the region."""
+        """Upper bound on meters in the projection per meter on the ground, for any two points of the region."""
         angle = self.radius_m / _LEAST_CURVATURE_RADIUS_M
         return angle / math.sin(angle)
 
     def same_edges(self, other: Region) -> bool:
         """Whether the other is the same box, whatever it is called and however it is scaled."""
-        own, others = ((box.south, box.west, box.north, box.east) for box in (self, other))
-        return own == others
+        return replace(self, scaling="isotropic", name=None) == replace(other, scaling="isotropic", name=None)
 
     def with_scaling(self, scaling: Scaling) -> Region:
         """Return the same box with the other scaling of the square."""
@@ -175,137 +157,85 @@ class Region:
 
     def contains(self, points: object) -> BoolArray:
         """Whether each (latitude, longitude) lies in the region, edges included."""
-        latitude, offset = self._from_centre(as_points(points))
-        inside: BoolArray = (np.abs(latitude) <= self.height_deg / 2 + _EDGE_TOLERANCE_DEG) & (
-            np.abs(offset) <= self.width_deg / 2 + _EDGE_TOLERANCE_DEG
-        )
+        offsets = np.abs(self._from_center(as_points(points)))
+        inside: BoolArray = (offsets <= np.array([self.width_deg, self.height_deg]) / 2 + _EDGE_TOLERANCE_DEG).all(1)
         return inside
-
-    def faults(self, points: FloatArray) -> Faults:
-        """Count what keeps points from being places inside the region."""
-        half_extent = (self.height_deg / 2 + _EDGE_TOLERANCE_DEG, self.width_deg / 2 + _EDGE_TOLERANCE_DEG)
-        faults = faults_of(points, self.centre, half_extent)
-        return faults._replace(known_regions=self._others_with(points)) if faults.outside else faults
-
-    def _others_with(self, points: FloatArray) -> frozenset[str]:
-        """Names of the built-in regions that hold all points which this one does not."""
-        places = points[(np.abs(points) <= (90.0, 180.0)).all(axis=1)]
-        outside = places[~self.contains(places)]
-        return frozenset(name for name in NAMED_REGIONS if named_region(name).contains(outside).all())
-
-    def refuse(self, faults: Faults, *, clip: bool = False) -> None:
-        """Raise if points have faults; being outside is none if they are to be clipped.
-
-        The error names the first row (counted from 1) and no coordinate.
-        """
-        refuse_no_places(faults, self.centre, self._exchanged() if faults.exchangeable == faults.rows else "")
-        if faults.outside and not clip:
-            # Where nobody is inside, the region is the wrong one. It is named to the operator, and never taken.
-            fitting = sorted(faults.known_regions) if faults.outside == faults.rows else []
-            hint = f" such as region={fitting[0]}" if fitting else " with region="
-            error = DataError if faults.outside == faults.rows else BadRowError
-            raise error(
-                f"row {faults.first_outside + 1} lies outside the region {self}{and_others(faults.outside)}; "
-                f"choose a region that holds everybody{hint}, or move them to its edge (clip=True)"
-            )
-
-    def _exchanged(self) -> str:
-        """Say that the region's numbers may be exchanged, and not the people's; a name and a file have the order."""
-        if self.name is not None:
-            return ""
-        meant = ",".join(f"{edge:.9g}" for edge in (self.west, self.south, self.east, self.north))
-        return (
-            f"either the region {self} has latitude and longitude exchanged (the order is south,west,north,east; "
-            f"perhaps region={meant} is meant), or "
-        )
 
     @without_context()
     def check(self, points: object) -> FloatArray:
-        """Return the points as an array; raise if one is not a place inside the region."""
-        return self._checked(points, clip=False)
+        """Return the points as an array; raise if one is not a location inside the region."""
+        array = as_points(points)
+        if len(array) == 0:
+            raise DataError("there are no points; give at least one row")
+        return check_points(array, self)
 
-    def check_place(self, place: tuple[float, float], name: str, *, chosen: bool) -> FloatArray:
-        """Return one place as an array of one row; raise if it is not inside the region.
-
-        The error calls it by ``name``, such as ``truth=``, and names another region if the region was ``chosen``.
-        """
+    def check_place(self, place: tuple[float, float], name: str) -> FloatArray:
+        """Return one location as an array of one row; raise if it is not inside the region. Errors call it ``name``."""
         array = as_points([place])
-        faults = self.faults(array)
-        if faults.exchangeable:
-            raise UsageError(f"{name} has latitude and longitude exchanged; give the latitude first")
-        if faults.no_places:
-            raise UsageError(f"{name} is no place on earth; give latitude and longitude in degrees")
-        if faults.outside:
-            fitting = f"such as region={min(faults.known_regions)}" if faults.known_regions else "with region="
-            way_out = f"choose a region that holds it, {fitting}" if chosen else "correct it"
-            raise UsageError(f"{name} lies outside the region {self}; {way_out}")
+        for reason in unusable(array, self):
+            what = f"{reason} {self}" if reason == OUTSIDE else reason
+            raise UsageError(f"{name} is {what}; correct it: latitude first, then longitude, in degrees")
         return array
 
     @without_context()
     def clip(self, points: object) -> FloatArray:
-        """Move points outside the region to its edge; refuse what is not a place."""
-        return self.to_edge(self._checked(points, clip=True))
+        """Move points outside the region to its edge; refuse what is not on Earth."""
+        return self.to_edge(check_points(as_points(points)))
 
     def to_edge(self, points: FloatArray) -> FloatArray:
-        """Move places outside the region to its edge."""
-        latitude = np.clip(points[:, 0], self.south, self.north)
-        _, offset = self._from_centre(points)
-        half = self.width_deg / 2
-        longitude = wrap_longitude(self.centre[1] + np.clip(offset, -half, half))
-        # Points inside stay exactly where they are.
-        clipped: FloatArray = np.where(self.contains(points)[:, None], points, np.column_stack([latitude, longitude]))
-        return clipped
+        """Move locations outside the region to its edge; those inside stay exactly where they are."""
+        half = np.array([self.width_deg, self.height_deg]) / 2
+        at_edge = self._around_center(np.clip(self._from_center(points), -half, half))
+        return np.where(self.contains(points)[:, None], points, at_edge)
 
     def publish(self, points: FloatArray) -> FloatArray:
         """Clamp points to the region and round them to the public grid: the last step of every release."""
-        return on_grid(points, self._published_grid)
+        # To the last grid lines inside the region, so that rounding cannot leave it.
+        scale, center, half = 10.0**PUBLISHED_DECIMALS, self.centre[1], self.width_deg / 2
+        latitude = np.clip(np.rint(points[:, 0] * scale), math.ceil(self.south * scale), math.floor(self.north * scale))
+        lines = np.rint((center + wrap_longitude(points[:, 1] - center)) * scale)
+        lines = np.clip(lines, math.ceil((center - half) * scale), math.floor((center + half) * scale))
+        return np.column_stack([latitude / scale, np.rint(wrap_longitude(lines / scale) * scale) / scale])
 
-    @property
-    def _published_grid(self) -> GridBox:
-        # The last grid lines inside the region, so that rounding cannot leave it.
-        scale, longitude, half = 10.0**PUBLISHED_DECIMALS, self.centre[1], self.width_deg / 2
-        return GridBox(
-            longitude,
-            scale,
-            south=float(math.ceil(self.south * scale)),
-            north=float(math.floor(self.north * scale)),
-            west=float(math.ceil((longitude - half) * scale)),
-            east=float(math.floor((longitude + half) * scale)),
-        )
-
-    def _checked(self, points: object, *, clip: bool) -> FloatArray:
-        array = as_points(points)
-        if len(array) == 0:
-            raise DataError("there are no points; give at least one row")
-        self.refuse(self.faults(array), clip=clip)
-        return array
-
-    def _from_centre(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _from_center(self, points: FloatArray) -> FloatArray:
+        """Degrees east and north of the center."""
         latitude, longitude = self.centre
-        return points[:, 0] - latitude, wrap_longitude(points[:, 1] - longitude)
+        return np.column_stack([wrap_longitude(points[:, 1] - longitude), points[:, 0] - latitude])
 
-    # -- degrees <-> metres ----------------------------------------------------------------------------------
+    def _around_center(self, offsets: FloatArray) -> FloatArray:
+        latitude, longitude = self.centre
+        return np.column_stack([latitude + offsets[:, 1], wrap_longitude(longitude + offsets[:, 0])])
+
+    # -- degrees <-> meters ----------------------------------------------------------------------------------
 
     def to_metres(self, points: object) -> FloatArray:
-        """Project (latitude, longitude) to metres (x, y) east and north of the centre."""
-        array = as_points(points)
-        fast = fast_forward(self.centre[0], self.height_deg / 2, self.width_deg / 2)
-        if fast is not None:
-            offsets = offsets_from(self.centre[1], array)
-            if fast.covers(offsets):
-                return fast(offsets)
-        x, y = exact_projection(*self.centre).transform(array[:, 1], array[:, 0])
-        return np.column_stack([x, y])
+        """Project (latitude, longitude) to meters (x, y) east and north of the center."""
+        array, (latitude, longitude) = as_points(points), self.centre
+        fast = fast_forward(latitude, self.height_deg / 2, self.width_deg / 2)
+        offsets = np.column_stack([wrap_longitude(array[:, 1] - longitude), array[:, 0]])
+        if fast is not None and fast.covers(offsets):
+            return fast(offsets)
+        return np.column_stack(exact_projection(latitude, longitude).transform(array[:, 1], array[:, 0]))
 
     def from_metres(self, xy: FloatArray) -> FloatArray:
-        """Invert `to_metres`; points beyond the region's box of metres are moved to its edge first."""
-        half_width, half_height = self.half_extent_m
-        inside = clamped(xy, half_width, half_height)
-        fast = fast_inverse(self.centre[0], half_width, half_height)
+        """Invert `to_metres`; points beyond the region's box of meters are moved to its edge first."""
+        half, (latitude, longitude) = self.half_extent_m, self.centre
+        inside = np.clip(xy, np.negative(half), half)
+        fast = fast_inverse(latitude, *half)
         if fast is not None:
-            return points_at(self.centre[1], fast(inside))
-        longitude, latitude = exact_projection(*self.centre).transform(inside[:, 0], inside[:, 1], direction="INVERSE")
-        return np.column_stack([latitude, longitude])
+            offsets = fast(inside)
+            return np.column_stack([offsets[:, 1], wrap_longitude(longitude + offsets[:, 0])])
+        east, north = exact_projection(latitude, longitude).transform(inside[:, 0], inside[:, 1], direction="INVERSE")
+        return np.column_stack([north, east])
+
+    def location_to_metres(self, latitude: float, longitude: float) -> tuple[float, float]:
+        """Project one location, quickly; the error of one outside the region names no coordinate."""
+        (south_north, west_east), half_height, half_width = self.centre, self.height_deg / 2, self.width_deg / 2
+        is_near = abs(latitude - south_north) <= half_height + _EDGE_TOLERANCE_DEG and abs(longitude) <= 360.0
+        if not (is_near and abs(wrap_longitude(longitude - west_east)) <= half_width + _EDGE_TOLERANCE_DEG):
+            raise DataError(f"the location is outside the region {self}")
+        x_m, y_m = exact_projection(*self.centre).transform(float(longitude), float(latitude))
+        return x_m, y_m
 
     # -- degrees <-> square ----------------------------------------------------------------------------------
 
@@ -314,22 +244,15 @@ class Region:
         if self.scaling == "isotropic":
             xy = self.to_metres(points) / self.metres_per_unit
         else:
-            latitude, offset = self._from_centre(as_points(points))
-            xy = np.column_stack([offset / (self.width_deg / 2), latitude / (self.height_deg / 2)])
-        return clamped(xy, *self.half_extent_square)
+            xy = self._from_center(as_points(points)) / (self.width_deg / 2, self.height_deg / 2)
+        half = self.half_extent_square
+        return np.clip(xy, np.negative(half), half)
 
     def from_square(self, xy: FloatArray) -> FloatArray:
         """Invert `to_square`; points beyond the region are moved to its edge."""
         if self.scaling == "isotropic":
             return self.from_metres(xy * self.metres_per_unit)
-        latitude, longitude = self.centre
-        clipped = np.clip(xy, -1.0, 1.0)
-        return np.column_stack(
-            [
-                latitude + clipped[:, 1] * (self.height_deg / 2),
-                wrap_longitude(longitude + clipped[:, 0] * (self.width_deg / 2)),
-            ]
-        )
+        return self._around_center(np.clip(xy, -1.0, 1.0) * (self.width_deg / 2, self.height_deg / 2))
 
 
 class _WholeEarth(Region):
@@ -342,6 +265,11 @@ class _WholeEarth(Region):
         return str(self.name)
 
     @property
+    def is_whole_earth(self) -> bool:
+        """Whether it is no box on a map, but contains every location."""
+        return True
+
+    @property
     def half_extent_m(self) -> tuple[float, float]:
         """No flat map has one."""
         raise UsageError("this needs a region; give one, such as region='berlin', a box, or a GeoJSON file")
@@ -351,75 +279,21 @@ class _WholeEarth(Region):
         """No flat map has one."""
         return self.half_extent_m[0]
 
-    def faults(self, points: FloatArray) -> Faults:
-        """Count faults; that coordinates were exchanged is no more than possible where all locations are inside."""
-        return super().faults(points)._replace(exchangeable=0)
-
     def to_metres(self, points: object) -> FloatArray:
         """Refuse to project."""
         del points
         return np.array(self.half_extent_m)
 
-    def from_metres(self, xy: FloatArray) -> FloatArray:
-        """Refuse to project."""
-        return self.to_metres(xy)
-
 
 WHOLE_EARTH: Region = _WholeEarth(-90.0, -180.0, 90.0, 180.0, name="the whole Earth")
 
 
-class PointProjection:
-    """`Region.to_metres` for one place, which must lie in the region.
-
-    Examples
-    --------
-    >>> x_m, y_m = PointProjection(named_region("san-francisco"))(37.77, -122.42)
-    >>> round(x_m), round(y_m)
-    (-1762, 7770)
-    """
-
-    def __init__(self, region: Region) -> None:
-        self._region = region
-        latitude, longitude = region.centre
-        self._box = np.array([latitude, longitude, region.height_deg / 2, region.width_deg / 2])
-        fast = fast_forward(latitude, region.height_deg / 2, region.width_deg / 2)
-        # Without a polynomial the kernel checks the place, and PROJ projects it.
-        self._exact = exact_projection(latitude, longitude) if fast is None else None
-        self._coefficients = np.zeros((2, 1, 1)) if fast is None else fast.coefficients
-
-    def __call__(self, latitude: float, longitude: float) -> tuple[float, float]:
-        """Return metres east and north of the centre; the error of a place outside the region names no coordinate."""
-        x_m, y_m = _project(float(latitude), float(longitude), self._box, self._coefficients)
-        if math.isnan(x_m):
-            raise DataError(f"the place lies outside the service's region {self._region}")
-        if self._exact is not None:
-            x_m, y_m = self._exact.transform(float(longitude), float(latitude))
-        return x_m, y_m
-
-
-@brief_kernel
-def _project(latitude: float, longitude: float, box: FloatArray, coefficients: FloatArray) -> tuple[float, float]:
-    """Metres, or not a number for what is not a place in the box."""
-    north, east = latitude - box[0], (longitude - box[1] + 180.0) % 360.0 - 180.0
-    # Written so that it is also false for what is not a number.
-    inside = (
-        abs(longitude) <= 180.0
-        and abs(north) <= box[2] + _EDGE_TOLERANCE_DEG
-        and abs(east) <= box[3] + _EDGE_TOLERANCE_DEG
-    )
-    if not inside:
-        return math.nan, math.nan
-    x_m, y_m = evaluate_at(east / box[3], north / box[2], coefficients)
-    return x_m, y_m
-
-
 @lru_cache(maxsize=64)
 def _shape(south: float, width_deg: float, north: float) -> tuple[float, float, float]:
-    """Half width, half height and radius in metres, from the projected outline (longitude does not matter)."""
+    """Half width, half height and radius in meters, from the projected outline (longitude does not matter)."""
     steps = np.linspace(-width_deg / 2, width_deg / 2, 65)
-    rise = np.linspace(south, north, 65)
     # The equator is where a box that straddles it is widest.
-    rise = np.append(rise, np.clip(0.0, south, north))
+    rise = np.append(np.linspace(south, north, 65), np.clip(0.0, south, north))
     longitude = np.concatenate([steps, steps, np.full(66, steps[0]), np.full(66, steps[-1])])
     latitude = np.concatenate([np.full(65, south), np.full(65, north), rise, rise])
     x, y = exact_projection((south + north) / 2, 0.0).transform(longitude, latitude)
@@ -451,25 +325,12 @@ def named_region(name: str, scaling: Scaling = "isotropic") -> Region:
     >>> named_region("san-francisco").south
     37.5
     """
-    try:
-        return Region(*NAMED_REGIONS[name], scaling=scaling, name=name)
-    except KeyError:
-        meant = _meant(name)
+    if name not in NAMED_REGIONS:
         raise UsageError(
-            f"there is no region named {name!r}; "
-            + (f"did you mean {meant}? Otherwise use" if meant else "use")
-            + f" one of {', '.join(sorted(NAMED_REGIONS))}, four numbers south,west,north,east, or a GeoJSON file"
-        ) from None
-
-
-_SHORT_NAMES = {"sf": "san-francisco", "nyc": "new-york", "ny": "new-york"}
-
-
-def _meant(name: str) -> str | None:
-    """Return the built-in region whose name is nearly this one."""
-    written = re.sub(r"[\s_]+", "-", name.strip().lower())
-    close = get_close_matches(written, NAMED_REGIONS, n=1, cutoff=0.7)
-    return _SHORT_NAMES.get(written) or (close[0] if close else None)
+            f"there is no region named {name!r}; use one of {', '.join(NAMED_REGIONS)}, four numbers "
+            "south,west,north,east, or a GeoJSON file"
+        )
+    return Region(*NAMED_REGIONS[name], scaling=scaling, name=name)
 
 
 def parse_region(text: str, scaling: Scaling = "isotropic") -> Region:
@@ -480,11 +341,16 @@ def parse_region(text: str, scaling: Scaling = "isotropic") -> Region:
     >>> parse_region("37.5,-122.6,37.9,-122.2").north
     37.9
     """
-    if "," in text and not Path(text).exists():
-        return _region_from_numbers(text, scaling)
     if text.endswith((".geojson", ".json")):
-        return _region_from_geojson(Path(text), scaling)
-    return named_region(text, scaling)
+        west, south, east, north = _box_in_geojson(Path(text))
+        return Region(south, west, north, east, scaling=scaling, name=Path(text).stem)
+    if "," not in text:
+        return named_region(text, scaling)
+    try:
+        south, west, north, east = (float(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError("a region in numbers is south,west,north,east in degrees, four numbers") from None
+    return Region(south, west, north, east, scaling=scaling)
 
 
 def as_region(region: Region | str) -> Region:
@@ -512,97 +378,38 @@ def region_around(points: FloatArray, margin: float = 0.05) -> Region:
     return Region(max(south - above, -90.0), west, min(north + above, 90.0), east)
 
 
-def metres(text: str, option: str) -> float:
-    """Read a length: ``500m``, ``0.5km`` or plain metres.
-
-    Examples
-    --------
-    >>> metres("0.5km", "--noise")
-    500.0
-    """
-    match = re.fullmatch(r"\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(m|km)?\s*", text)
-    try:
-        number = float(match[1]) if match else None
-    except ValueError:
-        number = None
-    if match is None or number is None or not 0 < number < 1e9:
-        raise UsageError(f"{option} takes a length greater than 0 such as 500m or 0.5km")
-    return number * (1000.0 if match[2] == "km" else 1.0)
-
-
-def _region_from_numbers(text: str, scaling: Scaling) -> Region:
-    try:
-        south, west, north, east = (float(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError("a region in numbers is south,west,north,east in degrees, four numbers") from None
-    return Region(south, west, north, east, scaling=scaling)
-
-
-def _region_from_geojson(path: Path, scaling: Scaling) -> Region:
+def _box_in_geojson(path: Path) -> tuple[float, float, float, float]:
+    """West, south, east, north of a GeoJSON file: its own bbox, else the box around its polygons."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
+        if "bbox" in document:
+            # RFC 7946: west, south[, height], east, north[, height]; west > east across the antimeridian.
+            box = [float(edge) for edge in document["bbox"]]
+            west, south, east, north = box if len(box) == 4 else (*box[:2], *box[3:5])
+            return west, south, east, north
+        longitudes, latitudes = np.array(list(_positions(document)), dtype=float).T
     except OSError as error:
         raise UsageError(f"the region file {path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise UsageError(f"the region file {path} is not GeoJSON; export a polygon or a bbox as GeoJSON") from None
-    west, south, east, north = _geojson_box(document, path)
-    return Region(south, west, north, east, scaling=scaling, name=path.stem)
-
-
-def _geojson_box(document: Any, path: Path) -> tuple[float, float, float, float]:
-    """West, south, east, north of a GeoJSON object: its own bbox, else the box around its coordinates."""
-    message = (
-        f"the region file {path} holds no polygon and no bbox of four numbers; export the area as a GeoJSON polygon"
-    )
-    if not isinstance(document, dict):
-        raise UsageError(message)
-    try:
-        box = document.get("bbox")
-        if box is not None:
-            # RFC 7946: west, south[, height], east, north[, height]; west > east across the antimeridian.
-            if len(box) not in (4, 6):
-                raise UsageError(message)
-            half = len(box) // 2
-            return float(box[0]), float(box[1]), float(box[half]), float(box[half + 1])
-        places = [(float(x), float(y)) for x, y in _positions(document)]
-    except (TypeError, ValueError, IndexError, KeyError, AttributeError):
-        raise UsageError(message) from None
-    if len(places) < 2:
-        raise UsageError(message)
-    longitudes = [x for x, _ in places]
-    latitudes = [y for _, y in places]
-    cut_in_two = min(longitudes) == -180 and max(longitudes) == 180
-    if cut_in_two or max(longitudes) > 180:
-        # Across the antimeridian: cut in two there, as RFC 7946 asks for, or drawn on beyond 180.
-        longitudes = [x % 360 for x in longitudes]
-    return _signed(min(longitudes)), min(latitudes), _signed(max(longitudes)), max(latitudes)
-
-
-def _signed(longitude: float) -> float:
-    return longitude - 360 if longitude > 180 else longitude
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+        raise UsageError(
+            f"the region file {path} is no GeoJSON with a polygon or a bbox; export the area as a GeoJSON polygon"
+        ) from None
+    if longitudes.max() > 180 or (longitudes.min() == -180 and longitudes.max() == 180):
+        # Across the antimeridian: drawn on beyond 180, or cut in two there, as RFC 7946 asks for.
+        longitudes %= 360
+    west, east = (float(edge) - 360 * bool(edge > 180) for edge in (longitudes.min(), longitudes.max()))
+    return west, float(latitudes.min()), east, float(latitudes.max())
 
 
 def _positions(node: Any) -> Iterator[tuple[float, float]]:
-    """Every position in a GeoJSON object, however deep."""
-    kind = node.get("type")
-    if kind == "FeatureCollection":
-        for feature in node["features"]:
-            yield from _positions(feature)
-    elif kind == "Feature":
-        yield from _positions(node["geometry"])
-    elif kind == "GeometryCollection":
-        for geometry in node["geometries"]:
-            yield from _positions(geometry)
-    elif kind in ("Polygon", "MultiPolygon"):
-        yield from _nested_positions(node["coordinates"])
+    """Every corner of the polygons in a GeoJSON object, however deep; not points, as these may be users."""
+    if isinstance(node, list) and node and not isinstance(node[0], list | dict):
+        yield node[0], node[1]
+    elif isinstance(node, list):
+        for part in node:
+            yield from _positions(part)
+    elif node["type"] in ("Polygon", "MultiPolygon"):
+        yield from _positions(node["coordinates"])
     else:
-        # Points are people more often than areas, and people's bounds are not public.
-        raise TypeError(kind)
-
-
-def _nested_positions(coordinates: Any) -> Iterator[tuple[float, float]]:
-    if coordinates and isinstance(coordinates[0], int | float):
-        yield coordinates[0], coordinates[1]
-    else:
-        for part in coordinates:
-            yield from _nested_positions(part)
+        children = {"FeatureCollection": "features", "Feature": "geometry", "GeometryCollection": "geometries"}
+        yield from _positions(node[children[node["type"]]])

@@ -230,7 +230,7 @@ def test_knowing_the_targets_address_helps(city: FloatArray) -> None:
 
 
 def test_published_places_serve_as_a_prior(city: FloatArray, san_francisco: Region) -> None:
-    """Noise as wide as neighbourhoods: then even the published places tell where people are."""
+    """Noise as wide as neighborhoods: then even the published places tell where people are."""
     mechanism = PlanarLaplace(noise_m=3000, region=san_francisco, seed=1)
     published = mechanism.perturb(city)
     prior = prior_from_points(published, san_francisco, spread_m=mechanism.noise_m / 2, background=0.2)

@@ -25,7 +25,7 @@ PEOPLE = 700
 
 @pytest.fixture(scope="module")
 def town_m() -> FloatArray:
-    """Two neighbourhoods of different density, and some people between them."""
+    """Two neighborhoods of different density, and some people between them."""
     rng = np.random.default_rng(3)
     dense, sparse = rng.normal([-1500, 0], 500, (400, 2)), rng.normal([3000, 2000], 1500, (250, 2))
     return np.vstack([dense, sparse, rng.uniform(-5000, 5000, (50, 2))])
@@ -55,7 +55,7 @@ def test_everybody_is_mapped_with_fewer_questions_than_people(mapped: CampaignRe
 def test_radii_hold_as_many_as_they_say(mapped: CampaignResult, town_m: FloatArray) -> None:
     """At least nine of ten, and not by being wide."""
     held = errors_m(mapped, town_m) <= mapped.radii_m
-    # Neighbours share errors, so less than the binomial error of 0.011 is not asked for.
+    # Neighbors share errors, so less than the binomial error of 0.011 is not asked for.
     assert held.mean() > SHARE - 0.04
     assert np.median(mapped.radii_m) < 80
 

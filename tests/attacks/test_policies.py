@@ -90,7 +90,7 @@ def test_people_are_left_out_anew_in_each_answer(san_francisco: Region) -> None:
 def test_noise_in_the_order_is_a_share_of_the_distance(san_francisco: Region) -> None:
     asked = oracle(san_francisco, "order-noise:0.02", k=40)
     answers = [asked.nearby(HERE) for _ in range(20)]
-    # Neighbours near by are far apart for this noise, those at the end are not.
+    # Neighbors near by are far apart for this noise, those at the end are not.
     assert all(answer[:4] == [0, 1, 2, 3] for answer in answers)
     assert any(answer[-10:] != list(range(30, 40)) for answer in answers)
 

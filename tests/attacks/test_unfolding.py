@@ -1,4 +1,4 @@
-"""Unfolding finds people, and their neighbours, without a single account of its own."""
+"""Unfolding finds people, and their neighbors, without a single account of its own."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ def same(a: AttackResult, b: AttackResult) -> bool:
 
 
 @pytest.mark.parametrize(("k", "count"), [(10, 10), *for_evidence((50, 2))])
-def test_finds_the_target_and_its_neighbours_without_colluders(
+def test_finds_the_target_and_its_neighbors_without_colluders(
     k: int, count: int, service: SimulatedService, city_m: FloatArray, instances: Instances, san_francisco: Region
 ) -> None:
     unfolding = Unfolding(half_extent_m=san_francisco.half_extent_m)

@@ -25,7 +25,7 @@ from nearveil.audit.pair_search import audit_pairs, place_pairs
 from nearveil.audit.subjects import MechanismSubject, Place, PublishedSubject, Subject
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.randomness import NumberedRows, RowKeystream, numbered_rows
 from nearveil.region import named_region
 from nearveil.sphere import to_plane
@@ -34,8 +34,8 @@ from nearveil.types import FloatArray
 REGION = named_region("san-francisco")
 SOUND = PlanarLaplace(noise_m=500, region=REGION)
 WEAK_PLACE = (37.61, -122.33)
-METRIC = Claim(Notion.METRIC, 0.004, 0.0, "0.004 per metre")
-LOCAL = Claim(Notion.LOCAL, 1.0, 0.0, "1 for any two places")
+METRIC = Claim(PrivacyDefinition.METRIC, 0.004, 0.0, "0.004 per meter")
+LOCAL = Claim(PrivacyDefinition.LOCAL, 1.0, 0.0, "1 for any two places")
 
 Publish = Callable[[FloatArray, np.random.Generator], FloatArray]
 
@@ -204,7 +204,7 @@ def wider_in_places(points: FloatArray, rng: np.random.Generator) -> FloatArray:
 
 
 def heavy_tails(points: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Noise of density (1 + r²/s²)^(-3/2): its logarithm falls by at most 1.5 / s per metre, 0.004 at s = 375 m."""
+    """Noise of density (1 + r²/s²)^(-3/2): its logarithm falls by at most 1.5 / s per meter, 0.004 at s = 375 m."""
     east_north = rng.standard_normal((len(points), 2)) / np.abs(rng.standard_normal((len(points), 1)))
     return REGION.clip(REGION.from_metres(REGION.to_metres(points) + 375 * east_north))
 
@@ -227,7 +227,7 @@ INNOCENT: dict[str, Case | OwnCase] = {
     "on a grid of 1.1 km": Case(rounded(2)),
     "wider noise in places": Case(wider_in_places),
     "heavy tails": Case(heavy_tails),
-    "uniform, epsilon = 0": Case(uniform, Claim(Notion.LOCAL, 0.0, 0.0, "nothing is lost")),
+    "uniform, epsilon = 0": Case(uniform, Claim(PrivacyDefinition.LOCAL, 0.0, 0.0, "nothing is lost")),
     "randomised response": Case(randomised_response, LOCAL),
     "Square": Case(Square(epsilon=1.0, region="san-francisco").perturb, LOCAL),
     "SRR": Case(SRR(epsilon=1.0, levels=4, region="san-francisco").perturb, LOCAL),

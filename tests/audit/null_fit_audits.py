@@ -12,7 +12,7 @@ from nearveil.audit.claims import Claim
 from nearveil.audit.fit import AnswersFit, audit_fit
 from nearveil.audit.fit_witness import Fit, KnowingFit, worst_case_data
 from nearveil.mechanisms.fitting import FitPlan, build_intervals
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.region import Region, named_region
 
 # The whole square is the region, so that a person at the corner changes both sums by 1: the claims are tight.
@@ -40,7 +40,7 @@ CASES: dict[str, Fit | KnowingFit] = {
 
 def accusations(fit: Fit | KnowingFit, audits: int, fits: int) -> int:
     """Count the audits that call the claim violated."""
-    claim = Claim(Notion.CENTRAL, EPSILON, 0.0, "as it is")
+    claim = Claim(PrivacyDefinition.CENTRAL, EPSILON, 0.0, "as it is")
     verdicts = [
         audit_fit(fit, claim, DATA[2:3], REGION, fits=fits, confidence=CONFIDENCE, seed=seed).verdict
         for seed in range(audits)

@@ -21,7 +21,7 @@ from nearveil.audit.subjects import MechanismSubject, PublishedSubject
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import local_guarantee
 from nearveil.mechanisms.srr import StaircaseChannel, interleave, staircase_channel
-from nearveil.privacy.guarantee import Basis, Guarantee, Notion
+from nearveil.privacy.guarantee import Basis, Guarantee, PrivacyDefinition
 from nearveil.randomness import RowKeystream, numbered_rows
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -58,7 +58,7 @@ def audited_from_outside(subject: Published, claim: Claim, samples: int = 200_00
 
 
 def local(epsilon: float, delta: float = 0.0) -> Claim:
-    return Claim(Notion.LOCAL, epsilon, delta, "a test's claim")
+    return Claim(PrivacyDefinition.LOCAL, epsilon, delta, "a test's claim")
 
 
 # -- mechanisms that keep their promise ----------------------------------------------------------------------
@@ -338,7 +338,7 @@ def test_the_bound_has_the_unit_of_the_claim() -> None:
     report = audited(mechanism.rescaled(0.5), own_claim(mechanism.guarantee), samples=100_000)
     assert report.witness is not None
     assert report.epsilon_lower == pytest.approx(report.witness.bound / report.witness.pair.distance_m)
-    assert report.to_dict()["unit"] == "per metre"
+    assert report.to_dict()["unit"] == "per meter"
 
 
 def test_too_few_samples_are_no_verdict(san_francisco: Region) -> None:
@@ -349,9 +349,9 @@ def test_too_few_samples_are_no_verdict(san_francisco: Region) -> None:
     assert report.samples == 0
 
 
-@pytest.mark.parametrize("notion", [Notion.INTERVAL, Notion.CENTRAL])
-def test_a_claim_about_no_pair_at_all_is_no_verdict(san_francisco: Region, notion: Notion) -> None:
-    report = audit(uniform(san_francisco), Claim(notion, 1.0, 0.0, ""), [APART], samples=2_000, seed=1)
+@pytest.mark.parametrize("definition", [PrivacyDefinition.INTERVAL, PrivacyDefinition.CENTRAL])
+def test_a_claim_about_no_pair_at_all_is_no_verdict(san_francisco: Region, definition: PrivacyDefinition) -> None:
+    report = audit(uniform(san_francisco), Claim(definition, 1.0, 0.0, ""), [APART], samples=2_000, seed=1)
     assert report.verdict is Verdict.INCONCLUSIVE
     assert "nothing was tested" in report.explanation
 

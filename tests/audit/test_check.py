@@ -18,7 +18,7 @@ from nearveil.audit.external import ModuleSubject
 from nearveil.audit.fit_witness import FitWitness
 from nearveil.audit.witness import Witness
 from nearveil.errors import DataError, OutputError, UsageError
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -148,13 +148,15 @@ def test_a_fit_and_its_witness(tmp_path: Path) -> None:
     path.write_text(report.witness.to_json())
     assert isinstance(read_witness(path), FitWitness)
     assert check_witness(path, samples=400, seed=1).verdict is not Verdict.VIOLATED
-    tight = nv.audit_fit(dprs, Claim(Notion.CENTRAL, 0.01, 0.0, "too little"), fits=4_000, seed=1)
+    tight = nv.audit_fit(dprs, Claim(PrivacyDefinition.CENTRAL, 0.01, 0.0, "too little"), fits=4_000, seed=1)
     assert tight.verdict is Verdict.VIOLATED
     with pytest.raises(UsageError, match="give all three"):
         nv.audit_fit(lambda points, rng: points)
 
 
-@pytest.mark.parametrize(("words", "says"), [("papre", "numbers behind the notion"), ("metric:4/km+", "follows the +")])
+@pytest.mark.parametrize(
+    ("words", "says"), [("papre", "numbers behind the privacy definition"), ("metric:4/km+", "follows the +")]
+)
 def test_words_that_are_no_claim(words: str, says: str) -> None:
     with pytest.raises(UsageError, match=says.replace("+", r"\+")):
         as_claim(words, NOISE)

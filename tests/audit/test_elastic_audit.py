@@ -20,7 +20,7 @@ from nearveil.errors import DataError, UsageError
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.cell_steps import graph_of, steps_from
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.randomness import RowKeystream
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -28,7 +28,7 @@ from nearveil.types import FloatArray
 pytestmark = pytest.mark.statistical
 
 NEAR = Pair((37.70, -122.40), (37.71, -122.40), "one above the other", steps=2.5)
-ELASTIC = Claim(Notion.ELASTIC, 1.5, 0.0, "a test's claim")
+ELASTIC = Claim(PrivacyDefinition.ELASTIC, 1.5, 0.0, "a test's claim")
 
 
 def test_an_elastic_claim_counts_steps() -> None:
@@ -52,13 +52,13 @@ def test_two_places_of_one_cell_may_lose_nothing_but_the_offset() -> None:
 
 def test_an_elastic_claim_is_read_and_written() -> None:
     claim = parse_claim("elastic:1.5+2:1e-6")
-    assert (claim.notion, claim.epsilon, claim.offset, claim.delta) == (Notion.ELASTIC, 1.5, 2.0, 1e-6)
+    assert (claim.definition, claim.epsilon, claim.offset, claim.delta) == (PrivacyDefinition.ELASTIC, 1.5, 2.0, 1e-6)
     assert claim.amount == "epsilon = 1.5 per step + 2"
     assert claim_from_json(json.dumps(claim.to_dict())).offset == 2.0
     with pytest.raises(UsageError, match="not per distance in metres"):
         parse_claim("elastic:1.5/km")
     with pytest.raises(DataError, match="per step"):
-        claim_from_json('{"notion": "elastic", "epsilon": 1, "unit": "per metre"}')
+        claim_from_json('{"definition": "elastic", "epsilon": 1, "unit": "per meter"}')
 
 
 def test_pairs_lie_where_a_violation_would_show() -> None:
@@ -77,8 +77,8 @@ def test_pairs_lie_where_a_violation_would_show() -> None:
     certified = by_kind["that the certificate names"]
     assert str(certified).startswith(f"two places 3,710 m and {certified.steps:g} step apart")
     for kind, pair in by_kind.items():
-        neighbours = "neighbouring cells" in kind and "farther" not in kind
-        assert not neighbours or 0.9 < (pair.steps or 0) < 1.5
+        neighbors = "neighboring cells" in kind and "farther" not in kind
+        assert not neighbors or 0.9 < (pair.steps or 0) < 1.5
         assert "corners of one of" not in kind or pair.steps == 0
     assert {round(pair.steps or 0) for kind, pair in by_kind.items() if "farther" in kind} == {2, 3}
     assert {round(pair.steps or 0) for pair in with_steps(cell_pairs(cells), cells)} >= {0, 1, 2}

@@ -24,7 +24,7 @@ from nearveil.mechanisms import fit_cells, fit_grid, fit_pic
 from nearveil.mechanisms.fit_cells import _biased
 from nearveil.mechanisms.fit_pic import FIXED_POINT, fixed_point_laplace
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.region import Region, named_region
 from nearveil.types import FloatArray, IntArray
 
@@ -37,7 +37,7 @@ TWO = np.array([[-0.5, -0.5], [0.5, 0.5]])
 
 
 def central(epsilon: float, delta: float = 0.0) -> Claim:
-    return Claim(Notion.CENTRAL, epsilon, delta, "with and without one person")
+    return Claim(PrivacyDefinition.CENTRAL, epsilon, delta, "with and without one person")
 
 
 @pytest.fixture
@@ -299,7 +299,7 @@ def test_a_fit_that_fails_gets_an_error_and_no_verdict(fit: Fit, message: str) -
         (central(1.0), {"fits": 30}, "at least 200"),
         (central(1.0), {"confidence": 1.0}, "confidence"),
         (central(1.0), {"data": []}, "at least one pair"),
-        (Claim(Notion.LOCAL, 1.0, 0.0, ""), {}, "central claim"),
+        (Claim(PrivacyDefinition.LOCAL, 1.0, 0.0, ""), {}, "central claim"),
     ],
 )
 def test_wrong_options_are_refused(claim: Claim, options: dict[str, Any], message: str) -> None:

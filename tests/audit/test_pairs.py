@@ -9,7 +9,7 @@ from nearveil.audit.pair_search import audit_pairs, interval_pairs, mechanism_pa
 from nearveil.audit.pairs import Pair, pair_from_dict
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.mechanisms.nearest import NearestCentre
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -93,9 +93,9 @@ def test_the_density_points_at_pairs_that_lose_most() -> None:
 
 
 @pytest.mark.parametrize("region", REGIONS, ids=str)
-@pytest.mark.parametrize("notion", [Notion.METRIC, Notion.LOCAL])
-def test_pairs_around_a_place_lie_in_the_region(region: Region, notion: Notion) -> None:
-    claim = Claim(notion, 0.05 if notion is Notion.METRIC else 1.0, 0.0, "a test's claim")
+@pytest.mark.parametrize("definition", [PrivacyDefinition.METRIC, PrivacyDefinition.LOCAL])
+def test_pairs_around_a_place_lie_in_the_region(region: Region, definition: PrivacyDefinition) -> None:
+    claim = Claim(definition, 0.05 if definition is PrivacyDefinition.METRIC else 1.0, 0.0, "a test's claim")
     for place in (region.centre, (region.south, region.west), (region.north, region.east)):
         pairs = place_pairs(region, place, claim)
         assert len(pairs) >= 2
@@ -103,7 +103,7 @@ def test_pairs_around_a_place_lie_in_the_region(region: Region, notion: Notion) 
             assert region.contains([pair.first, pair.second]).all()
             assert pair.first == pytest.approx(place, abs=1e-8)
             assert pair.distance_m > 5
-            if notion is Notion.METRIC:
+            if definition is PrivacyDefinition.METRIC:
                 assert (claim.claimed_loss(pair) or 0) < 2.1
 
 

@@ -25,13 +25,13 @@ from nearveil.audit.subjects import (
 from nearveil.nearby.publishing.noise import ReportNoise, Wanted
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.nearby.stores.base import STEP_M
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.randomness import RowKeystream
 from nearveil.region import Region, named_region
 from nearveil.types import FloatArray
 
 PAIR = Pair((37.70, -122.50), (37.70, -122.30), "west and east")
-CLAIM = Claim(Notion.LOCAL, 1.0, 0.0, "")
+CLAIM = Claim(PrivacyDefinition.LOCAL, 1.0, 0.0, "")
 
 
 class Gives(PublishedSubject):
@@ -170,7 +170,7 @@ def test_a_remap_that_looks_at_the_true_place_is_caught(city: FloatArray) -> Non
 def test_the_card_of_a_service_is_audited_with_its_offset() -> None:
     """Its own draws, for a person each: two places a metre apart, in two cells (false-alarm rate 1e-6).
 
-    The cells' centres are 125 m apart, which 0.004 per metre alone does not allow for and the card's offset does.
+    The cells' centres are 125 m apart, which 0.004 per meter alone does not allow for and the card's offset does.
     """
     protection = Protection(region=named_region("san-francisco"))
     region, grid = protection.region, protection.grid

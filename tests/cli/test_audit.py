@@ -80,7 +80,7 @@ def test_the_papers_claim_for_its_release_is_violated(run: Run, tmp_path: Path) 
     assert found["witness"]["counts"]["false_hits"] == 0
     assert picture.stat().st_size > 20_000
     text = run(*paper)
-    assert (text.code, text.out.startswith("VIOLATED: epsilon = 1 per person is claimed")) == (1, True)
+    assert (text.code, text.out.startswith("VIOLATED: epsilon = 1 per user is claimed")) == (1, True)
 
 
 @pytest.mark.parametrize("release", ["interval", "metric", None])
@@ -97,7 +97,7 @@ def test_the_sound_releases_are_consistent(run: Run, release: str | None) -> Non
 def test_a_claim_from_a_file(run: Run, tmp_path: Path, delta: float, code: int) -> None:
     """Half of the noise that is claimed; with a delta of 0.9 that breaks nothing. False alarms: 1e-6."""
     claim = tmp_path / "claim.json"
-    claim.write_text(json.dumps({"notion": "metric", "epsilon": 2, "unit": "per kilometre", "delta": delta}))
+    claim.write_text(json.dumps({"definition": "metric", "epsilon": 2, "unit": "per kilometre", "delta": delta}))
     outcome = run("audit", "--mechanism", "planar-laplace", "--claim", claim, *SMALL, "--json")
     assert outcome.code == code, outcome
     assert json.loads(outcome.out)["epsilon_claimed"] == pytest.approx(0.002)

@@ -82,7 +82,7 @@ def test_places_of_a_witness_are_looked_up(run: Run, tmp_path: Path) -> None:
     )
     assert outcome.code == 1, outcome
     document = json.loads(path.read_text())
-    document["claim"]["notion"] = "interval"
+    document["claim"]["definition"] = "interval"
     document["pair"]["same_interval"] = True
     path.write_text(json.dumps(document))
     assert run("audit", "--check", path, "--samples", 4000).code == 3

@@ -150,7 +150,7 @@ def test_files_that_are_no_certificates(run: Run, tmp_path: Path, certificate: P
 @pytest.mark.parametrize("verb", ["guarantee", "certify"])
 def test_without_options_they_speak_of_the_default_of_protect(run: Run, verb: str) -> None:
     promise = json.loads(run(verb, "--json").out)
-    assert (promise["notion"], promise["epsilon"], promise["unit"]) == ("metric", 0.004, "per metre")
+    assert (promise["definition"], promise["epsilon"], promise["unit"]) == ("metric", 0.004, "per meter")
     # No intervals, and nothing said of a made-up city.
     assert promise["also"] == []
     assert [note for note in promise["notes"] if "ellipsoid" not in note] == []

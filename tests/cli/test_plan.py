@@ -49,7 +49,7 @@ def test_plan_recommends_a_command_that_runs(run: Run, few_csv: Path, monkeypatc
     assert done.code == 0, done.err
     # The guarantee of the plan is that of the mechanism that then runs.
     said, stated = json.loads(done.out)["guarantee"], document["guarantee"]
-    assert (said["epsilon"], said["notion"]) == (stated["epsilon"], stated["notion"])
+    assert (said["epsilon"], said["definition"]) == (stated["epsilon"], stated["definition"])
     assert "seed" not in " ".join(stated["notes"])
 
 

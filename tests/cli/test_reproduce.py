@@ -90,7 +90,7 @@ def test_killed_in_the_middle_and_run_again(run: Run, data: Path, tmp_path: Path
         (("figure12",), 2, "figure12"),
         (("table1", "--dataset", "mars"), 2, "mars"),
         (("table1", "--runs", 0), 2, "--runs"),
-        (("table2", "--region", "berlin"), 2, "--region is for --input FILE"),
+        (("table2", "--region", "berlin"), 2, "--region and how a file is read are for --input FILE"),
         (("table2", "--mechanism", "srr"), 2, "goes into frontier"),
         (("table1", "--dataset", "gowalla"), 3, "no file of gowalla check-ins was found"),
         (("table1", "--data-dir", "nowhere"), 3, "there is no folder nowhere"),

@@ -60,7 +60,7 @@ def _sign_in_code(database: str, who: str) -> str:
 
 
 def _nearveil(*arguments: str, **environ: str) -> None:
-    command = [sys.executable, "-c", "from nearveil_command import main; main()", *arguments]
+    command = [sys.executable, "-c", "from nearveil.cli.main import main; main()", *arguments]
     subprocess.run(command, check=True, env={**os.environ, **environ}, capture_output=True)
 
 

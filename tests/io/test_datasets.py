@@ -1,25 +1,27 @@
-"""The paper's populations: the same everywhere, inside the region, and a clear word where a file is missing."""
+"""The paper's populations: the same everywhere, a clear word where a file is missing, and checked downloads."""
 
 import gzip
+import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from nearveil.errors import DataError
-from nearveil.io import datasets
+from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.io.datasets import (
     CACHE_DIR_VARIABLE,
     DATA_DIR_VARIABLE,
     SNAP_FILES,
-    SYNTHETIC_PEOPLE,
+    SYNTHETIC_USERS,
     DatasetName,
+    SnapFile,
     cache_folder,
+    fetch_snap,
     find_check_ins,
     load_dataset,
-    snap_fault,
 )
-from tests.io.file_server import snap_file
+from tests.io.file_server import FileServer, serving, snap_file
 
 ORIGINAL = "loc-brightkite_totalCheckins.txt.gz"
 
@@ -49,7 +51,7 @@ def test_generated_populations(name: DatasetName, mean: float, deviation: float)
     """Mean and deviation as the laws say: B(2, 5) has mean 2/7 and variance 10/392."""
     dataset = load_dataset(name)
     assert dataset.source == "generated"
-    assert len(dataset.places) == SYNTHETIC_PEOPLE
+    assert len(dataset.places) == SYNTHETIC_USERS
     assert dataset.region.contains(dataset.places).all()
     square = dataset.region.with_scaling("per-axis").to_square(dataset.places)
     assert square.mean(axis=0) == pytest.approx([mean, mean], abs=0.01)
@@ -113,7 +115,6 @@ def test_original_is_filtered_to_distinct_places_of_the_region(tmp_path: Path) -
         "4\t\t\t\t",
         "5\t2010-10-14T18:25:51Z\t37.72",
         '6\t2010-10-14T18:25:51Z\t37.73\t-122.43\t"unclosed',
-        "7\t2010-10-14T18:25:51Z\tnorth\t-122.44\tplace7",
         "8\t2010-10-14T18:25:51Z\t451.0\t-122.44\tplace8",
         "9\t2010-10-14T18:25:51Z\t37.74\t-122\tplace9\ttoo much",
         "10\t2010-10-14T18:25:51Z\t3.772e1\t-122.42\tplace10",
@@ -124,23 +125,13 @@ def test_original_is_filtered_to_distinct_places_of_the_region(tmp_path: Path) -
     assert dataset.source == "SNAP original"
 
 
-def test_original_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is no number in one block costs nothing in the others."""
-    monkeypatch.setattr(datasets, "_BLOCK_BYTES", 2000)
-    text = gzip.decompress(snap_file(500)) + b"x\tt\tnorth\twest\tp\n"
-    (tmp_path / ORIGINAL).write_bytes(gzip.compress(text))
-    places = load_dataset(DatasetName.BRIGHTKITE, tmp_path).places
-    rows = np.arange(500) / 1e4
-    assert places == pytest.approx(np.column_stack([37.6 + rows, -122.4 + rows]), abs=1e-9)
-
-
 @pytest.mark.parametrize(
     "content",
     [
         pytest.param(snap_file()[:-5], id="cut"),
         pytest.param(b"", id="empty"),
         pytest.param(b"user,latitude\n", id="no gzip"),
-        pytest.param(gzip.compress(b"\xff\xfe\t\xff\t\xff\t\xff\t\n"), id="no text"),
+        pytest.param(gzip.compress(b"0\tt\tnorth\twest\tx\n"), id="no numbers"),
     ],
 )
 def test_damaged_original(tmp_path: Path, content: bytes) -> None:
@@ -157,12 +148,6 @@ def test_original_of_somewhere_else(tmp_path: Path) -> None:
         load_dataset(DatasetName.BRIGHTKITE, tmp_path)
 
 
-def test_only_places_on_earth_are_counted(tmp_path: Path) -> None:
-    nowhere = ["0\tt\t0.0\t0.0\tx", "0\tt\t451.0\t5.1\tx", "0\tt\t5.1\t-181.0\tx", "0\tt\tinf\tnan\tx"]
-    path = write_original(tmp_path, *nowhere, "0\tt\t0.0\t5.1\tx")
-    assert snap_fault(path, SNAP_FILES["brightkite"]) == "it has 1 check-ins with a place where SNAP counts 4,491,143"
-
-
 @pytest.mark.realdata
 @pytest.mark.parametrize(("name", "people"), [(DatasetName.BRIGHTKITE, 13_931), (DatasetName.GOWALLA, 16_718)])
 def test_real_populations(real_data_folder: Path, name: DatasetName, people: int) -> None:
@@ -171,3 +156,112 @@ def test_real_populations(real_data_folder: Path, name: DatasetName, people: int
         pytest.skip("the numbers are those of the reconstruction")
     assert len(dataset.places) == people
     assert dataset.source == f"reconstruction ({name.value}_sf.csv.gz)"
+
+
+# Downloads.
+
+
+class Bar:
+    """A progress bar as pooch takes one."""
+
+    total = 0
+
+    def update(self, count: int) -> None: ...
+    def reset(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def only(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def snap(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
+    """Brightkite and Gowalla of 100 check-ins each, the second with a checksum that is known."""
+    monkeypatch.setenv("no_proxy", "*")
+    content = snap_file(100)
+    monkeypatch.setitem(SNAP_FILES, "brightkite", SnapFile("b.txt.gz", 100))
+    monkeypatch.setitem(SNAP_FILES, "gowalla", SnapFile("g.txt.gz", 100, hashlib.sha256(content).hexdigest()))
+    with serving(FileServer(content)) as running:
+        yield running
+
+
+def test_a_file_is_downloaded_once(snap: FileServer, tmp_path: Path) -> None:
+    bar = Bar()
+    folder = tmp_path / "new" / "folder"
+    fetched = fetch_snap("gowalla", folder, base_url=snap.url, progress=bar)
+    assert not fetched.was_there
+    assert fetched.sha256 == SNAP_FILES["gowalla"].sha256
+    assert fetched.path.read_bytes() == snap.content
+    assert only(folder) == ["g.txt.gz"]
+    assert bar.total == len(snap.content)
+    again = fetch_snap("gowalla", folder, base_url="http://127.0.0.1:1/")
+    assert (again.path, again.sha256, again.was_there) == (fetched.path, fetched.sha256, True)
+
+
+def test_a_wrong_checksum_is_not_kept(snap: FileServer, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="does not have the SHA-256 expected"):
+        fetch_snap("brightkite", tmp_path, base_url=snap.url, sha256="0" * 64)
+    with pytest.raises(UsageError, match="64 hexadecimal digits"):
+        fetch_snap("brightkite", tmp_path, base_url=snap.url, sha256="abc")
+    right = hashlib.sha256(snap.content).hexdigest()
+    assert fetch_snap("brightkite", tmp_path / "given", base_url=snap.url, sha256=right.upper()).sha256 == right
+    snap.content = snap_file(101)
+    with pytest.raises(DataError, match="does not have the SHA-256 expected"):
+        fetch_snap("gowalla", tmp_path, base_url=snap.url)
+    assert only(tmp_path) == ["given"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param(snap_file(98), "has 98 check-ins with a location where SNAP counts 100", id="too few"),
+        pytest.param(snap_file(107), "has 107 check-ins with a location where SNAP counts 100", id="too many"),
+        pytest.param(snap_file(100)[:-4], "is damaged", id="cut"),
+        pytest.param(snap_file(100)[:-8] + bytes(8), "is damaged", id="wrong CRC"),
+        pytest.param(b"<html>Sign in to the hotel's network</html>", "is damaged", id="no gzip"),
+    ],
+)
+def test_content_is_checked_where_no_checksum_is_known(
+    snap: FileServer, tmp_path: Path, content: bytes, words: str
+) -> None:
+    assert not fetch_snap("brightkite", tmp_path / "right", base_url=snap.url).was_there
+    snap.content = content
+    with pytest.raises(DataError, match=words):
+        fetch_snap("brightkite", tmp_path / "wrong", base_url=snap.url)
+    assert only(tmp_path / "wrong") == []
+
+
+def test_a_file_put_there_by_hand_is_checked_and_stays(snap: FileServer, tmp_path: Path) -> None:
+    path = tmp_path / "b.txt.gz"
+    path.write_bytes(snap.content)
+    assert fetch_snap("brightkite", tmp_path, base_url=snap.url).was_there
+    assert snap.asked == []
+    path.write_bytes(snap.content[:-1])
+    with pytest.raises(DataError, match="is damaged"):
+        fetch_snap("brightkite", tmp_path, base_url=snap.url)
+    assert path.exists()
+
+
+def test_what_does_not_arrive_is_one_sentence_and_leaves_nothing(snap: FileServer, tmp_path: Path) -> None:
+    snap.cut_after = 100
+    with pytest.raises(DataError, match="cannot be reached, or broke off"):
+        fetch_snap("brightkite", tmp_path, base_url=snap.url)
+    snap.status = 404
+    with pytest.raises(DataError, match=r"127.0.0.1 does not give b.txt.gz \(it answers 404\); download b"):
+        fetch_snap("brightkite", tmp_path, base_url=snap.url)
+    with pytest.raises(DataError, match=r"127.0.0.1 cannot be reached, or broke off; download b.txt.gz yourself"):
+        fetch_snap("brightkite", tmp_path, base_url="http://127.0.0.1:1/")
+    assert only(tmp_path) == []
+
+
+@pytest.mark.parametrize("address", ["file:///tmp/", "data", "https://"])
+def test_addresses_that_are_none(tmp_path: Path, address: str) -> None:
+    with pytest.raises(UsageError, match="https:// or http://"):
+        fetch_snap("brightkite", tmp_path, base_url=address)
+
+
+def test_a_folder_that_cannot_be_written(snap: FileServer, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="choose another folder"):
+        fetch_snap("brightkite", tmp_path / "file", base_url=snap.url)

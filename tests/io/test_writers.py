@@ -1,6 +1,7 @@
-"""What is written says what was given, whatever the values are; and nothing is said where writing fails."""
+"""What is written says what was given, in the style of what was read; whole, or not at all."""
 
 import csv
+import gzip
 import json
 from pathlib import Path
 
@@ -9,153 +10,196 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nearveil.errors import DataError, OutputError
-from nearveil.io.files import people_writer, read_people, write_people
-from nearveil.io.geojson_file import GeoJsonWriter
-from nearveil.io.people import Layout, People, ReadOptions
-from tests.io.samples import geojson, write
+from nearveil.errors import DataError, OutputError, UsageError
+from nearveil.io.atomic import replacing
+from nearveil.io.readers import ReadOptions, open_source, read_points
+from nearveil.io.writers import open_writer
+from tests.io.samples import CSV, MOVED, geojson, geoparquet, publish, write
 
-WRITTEN = ["out.csv", "out.csv.gz", "out.geojson", "out.parquet"]
+FORMATS = [
+    "out.csv",
+    "out.csv.gz",
+    "out.tsv",
+    "out.jsonl",
+    "out.geojson",
+    "out.geojsonl",
+    "out.parquet",
+    "out.geoparquet",
+]
+GDAL_FORMATS = ["out.gpkg", "out.fgb", "out.kml"]
 
 
-def people_with(**columns: object) -> People:
-    table = pa.table(columns)
-    rows = np.arange(table.num_rows)
-    return People(np.column_stack([37.0 + rows / 1000, -122.0 - rows / 1000]), table, Layout())
+@pytest.mark.parametrize("target", FORMATS + GDAL_FORMATS)
+@pytest.mark.parametrize("source", ["in.csv", "in.parquet", "in.geojson"])
+def test_every_format_becomes_every_other(source: str, target: str, tmp_path: Path) -> None:
+    if target in GDAL_FORMATS:
+        pytest.importorskip("pyogrio")
+    if source == "in.csv":
+        write(tmp_path / source, CSV)
+    elif source == "in.geojson":
+        geojson(tmp_path / source, {"id": 7}, {"id": 8})
+    else:
+        geoparquet(tmp_path / source)
+    publish(tmp_path / source, tmp_path / target, "id", points=MOVED)
+    again = open_source(tmp_path / target)
+    assert "id" in again.columns
+    assert read_points(again).tolist() == MOVED.tolist()
+
+
+def test_csv_stays_as_it_was(tmp_path: Path) -> None:
+    publish(write(tmp_path / "in.csv", CSV), tmp_path / "out.csv", "empty", "note", "id", points=MOVED)
+    expected = CSV.replace("37.7,", "37.123456,").replace("-122.4,", "-122.654321,")
+    assert (tmp_path / "out.csv").read_text() == expected.replace("37.8,", "37.5,").replace("-122.5,", "-122.25,")
+    publish(tmp_path / "in.csv", tmp_path / "two.csv.gz", "note", points=MOVED)
+    assert gzip.decompress((tmp_path / "two.csv.gz").read_bytes()).startswith(b"latitude,note,longitude\n37.123456,")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("lon;lat;Ort\n-122,4;37,7;a\n-122,5;37,8;b\n", "lon;lat\n-122,654321;37,123456\n-122,25;37,5\n"),
+        ('lat,lon\n"37,7","-122,4"\n"37,8","-122,5"\n', 'lat,lon\n"37,123456","-122,654321"\n"37,5","-122,25"\n'),
+        ("\ufefflat,lon\n37.7,-122.4\n37.8,-122.5\n", "\ufefflat,lon\n37.123456,-122.654321\n37.5,-122.25\n"),
+        ('p\n"37.7, -122.4"\n"37.8,-122.5"\n', 'p\n"37.123456, -122.654321"\n"37.5, -122.25"\n'),
+        ("geom\nPOINT(-122.4 37.7)\nPOINT(1 2)\n", "geom\nPOINT (-122.654321 37.123456)\nPOINT (-122.25 37.5)\n"),
+        ("geom\nSRID=4326;POINT(1 2)\nSRID=4326;POINT(1 2)\n", "geom\nSRID=4326;POINT (-122.654321 37.123456)\nSRID=4326;POINT (-122.25 37.5)\n"),
+        ("latE7,lngE7\n377000000,-1224000000\n1,1\n", "latE7,lngE7\n371234560,-1226543210\n375000000,-1222500000\n"),
+    ],
+)  # fmt: skip
+def test_a_location_keeps_its_style(text: str, expected: str, tmp_path: Path) -> None:
+    read = ReadOptions(location="p") if text.startswith("p") else None
+    source = open_source(write(tmp_path / "in.csv", text), read)
+    with open_writer(tmp_path / "out.csv", source, []) as writer:
+        (batch,) = source.batches()
+        writer.write(batch._replace(points=MOVED))
+    assert (tmp_path / "out.csv").read_text() == expected
+
+
+def test_meters_stay_meters(tmp_path: Path) -> None:
+    source = open_source(
+        write(tmp_path / "in.csv", "x,y\n551000,4180000\n552000.5,4181000\n"), ReadOptions(crs="EPSG:32610")
+    )
+    for name in ("out.csv", "out.geojson"):
+        with open_writer(tmp_path / name, source, []) as writer:
+            for batch in source.batches():
+                writer.write(batch)
+    assert (tmp_path / "out.csv").read_text() == "x,y\n551000,4180000\n552000.5,4181000\n"
+    assert np.abs(read_points(tmp_path / "out.geojson") - read_points(source)).max() < 1e-6
 
 
 def test_csv_is_what_others_read(tmp_path: Path) -> None:
     """Python's own reader is the judge: commas, quotation marks and line ends of either kind, in names and values."""
     values = ["plain", "a,b", 'say "no"', "two\nlines", "old\rline", "", None, " blank "]
-    people = people_with(**{"na,me": values, 'q"': pa.array([1, None, 3, 4, 5, 6, 7, 8]), "flag": [True] * 7 + [None]})
-    write_people(people, tmp_path / "out.csv")
+    table = pa.table(
+        {
+            "na,me": values,
+            'q"': [1, None, 3, 4, 5, 6, 7, 8],
+            "flag": [True] * 7 + [None],
+            "lat": [1.5] * 8,
+            "lon": [2] * 8,
+        }
+    )
+    pq.write_table(table, tmp_path / "in.parquet")
+    publish(tmp_path / "in.parquet", tmp_path / "out.csv", *table.column_names[:3])
     with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
         names, *rows = csv.reader(file)
-    assert names == ["na,me", 'q"', "flag", "latitude", "longitude"]
+    assert names == ["na,me", 'q"', "flag", "lat", "lon"]
     assert [row[0] for row in rows] == [value or "" for value in values]
     assert [row[1] for row in rows] == ["1", "", "3", "4", "5", "6", "7", "8"]
     assert [row[2] for row in rows] == ["true"] * 7 + [""]
-    assert [(float(row[3]), float(row[4])) for row in rows] == [tuple(point) for point in people.points.tolist()]
+    assert rows[0][3:] == ["1.5", "2"]
 
 
-def test_csv_in_many_parts_is_whole_and_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearveil.io.csv_file._ROWS_AT_ONCE", 7)
-    people = people_with(name=[f"n{row}" for row in range(100)])
-    with people_writer(tmp_path / "out.csv") as writer:
-        for _ in range(2):
-            writer.write(writer.prepared(people))
-    lines = (tmp_path / "out.csv").read_text().splitlines()
-    assert lines[0] == "name,latitude,longitude"
-    assert [line.split(",")[0] for line in lines[1:]] == [f"n{row}" for row in range(100)] * 2
-
-
-@pytest.mark.parametrize(
-    ("name", "mark"), [("my.tsv.csv", ","), ("my.csv.tsv", "\t"), ("my.TSV", "\t"), ("my.tsv.txt", ",")]
-)
-def test_the_last_extension_decides_what_separates_values(name: str, mark: str, tmp_path: Path) -> None:
-    write_people(people_with(name=["ann"]), tmp_path / name)
-    assert (tmp_path / name).read_text().splitlines()[0].split(mark) == ["name", "latitude", "longitude"]
-
-
-@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.list_(pa.int64())])
-def test_csv_refuses_what_it_cannot_hold(kind: pa.DataType, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="column 'odd' holds lists, structures or bytes"):
-        write_people(people_with(odd=pa.array([None], kind)), tmp_path / "out.csv")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_geojson_has_null_for_what_is_no_number_however_deep(tmp_path: Path) -> None:
-    odd = pa.array([{"list": [1.5, float("inf")], "deep": {"x": float("nan")}, "low": float("-inf")}])
-    write_people(people_with(odd=odd, missing=pa.array([None], pa.int64())), tmp_path / "out.geojson")
-
-    def refused(name: str) -> None:
-        pytest.fail(f"{name} is no JSON")
-
-    document = json.loads((tmp_path / "out.geojson").read_text(), parse_constant=refused)
-    properties = document["features"][0]["properties"]
-    assert properties == {"odd": {"list": [1.5, None], "deep": {"x": None}, "low": None}, "missing": None}
-
-
-@pytest.mark.parametrize("name", WRITTEN)
-def test_finished_twice_is_finished(name: str, tmp_path: Path) -> None:
-    people = people_with(name=["a", "b"])
-    with people_writer(tmp_path / name) as writer:
-        writer.write(writer.prepared(people))
-        writer.finish()
-    assert (read_people(tmp_path / name).points == people.points).all()
-
-
-@pytest.mark.parametrize("name", WRITTEN)
-@pytest.mark.parametrize("old", [None, "precious"])
-def test_an_error_between_batches_leaves_what_was_there(name: str, old: str | None, tmp_path: Path) -> None:
-    if old:
-        (tmp_path / name).write_text(old)
-    people = people_with(name=["a", "b"])
-    with pytest.raises(ZeroDivisionError), people_writer(tmp_path / name, force=True) as writer:
-        writer.write(writer.prepared(people))
-        raise ZeroDivisionError
-    assert [path.name for path in tmp_path.iterdir()] == ([name] if old else [])
-    assert not old or (tmp_path / name).read_text() == old
-
-
-def test_what_is_abandoned_is_closed_and_not_made_to_look_whole(tmp_path: Path) -> None:
-    people = people_with(name=["a"])
-    with pytest.raises(ZeroDivisionError), GeoJsonWriter(tmp_path / "part.geojson", {}) as writer:
-        writer.write(writer.prepared(people))
-        raise ZeroDivisionError
-    assert writer._stream.closed
-    with pytest.raises(json.JSONDecodeError):
-        json.loads((tmp_path / "part.geojson").read_text())
-
-
-def test_row_groups_end_where_rows_are_wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearveil.io.parquet_file._ROW_GROUP_BYTES", 1000)
-    people = people_with(note=["x" * 600, "y"])
-    with people_writer(tmp_path / "out.parquet") as writer:
-        for _ in range(6):
-            writer.write(writer.prepared(people))
-    assert pq.ParquetFile(tmp_path / "out.parquet").num_row_groups == 3
-
-
-def test_everybody_at_once_makes_several_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearveil.io.parquet_file._ROW_GROUP_ROWS", 10)
-    write_people(people_with(number=list(range(35))), tmp_path / "out.parquet")
-    assert pq.ParquetFile(tmp_path / "out.parquet").num_row_groups == 4
-    assert pq.read_table(tmp_path / "out.parquet")["number"].to_pylist() == list(range(35))
+def test_what_a_format_cannot_hold_is_said(tmp_path: Path) -> None:
+    table = pa.table({"lat": [37.7], "lon": [-122.4], "tags": [["a"]], "raw": [b"x"], "score": [float("nan")]})
+    pq.write_table(table, tmp_path / "in.parquet")
+    with pytest.raises(DataError, match="column 'tags' holds lists"):
+        publish(tmp_path / "in.parquet", tmp_path / "out.csv", "tags")
+    with pytest.raises(DataError, match="bytes, which JSON cannot hold"):
+        publish(tmp_path / "in.parquet", tmp_path / "out.jsonl", "raw")
+    with pytest.raises(UsageError, match=r"\.shp files are read and not written; write a GeoPackage"):
+        publish(tmp_path / "in.parquet", tmp_path / "out.shp")
+    with pytest.raises(UsageError, match=r"format of out\.xlsx is not known"):
+        publish(tmp_path / "in.parquet", tmp_path / "out.xlsx")
+    with pytest.raises(UsageError, match="'latitude' has the name of the output's location"):
+        publish(geojson(tmp_path / "in.geojson", {"latitude": "a"}), tmp_path / "out.csv", "latitude")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.geojson", "in.parquet"]
+    publish(tmp_path / "in.parquet", tmp_path / "out.jsonl", "score")
+    assert json.loads((tmp_path / "out.jsonl").read_text())["score"] is None
 
 
 def test_what_a_file_says_of_itself(tmp_path: Path) -> None:
-    """In every format that has a place for it, and once."""
     for name in ("out.geojson", "out.parquet"):
-        with people_writer(tmp_path / name, metadata={"seeded": True}) as writer:
-            for _ in range(2):
-                writer.write(writer.prepared(people_with(name=["a"])))
+        publish(geoparquet(tmp_path / "in.parquet"), tmp_path / name, metadata={"seeded": True})
     assert json.loads((tmp_path / "out.geojson").read_text())["nearveil"] == {"seeded": True}
     metadata = pq.read_schema(tmp_path / "out.parquet").metadata
     assert json.loads(metadata[b"nearveil"]) == {"seeded": True}
-    geometry = json.loads(metadata[b"geo"])["columns"]["geometry"]
-    assert geometry == {"encoding": "WKB", "geometry_types": ["Point"]}
+    assert json.loads(metadata[b"geo"])["columns"]["geometry"] == {"encoding": "WKB", "geometry_types": ["Point"]}
 
 
-def test_a_partial_file_that_vanished_is_no_result(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="cannot be written"), people_writer(tmp_path / "out.csv") as writer:
-        writer.write(writer.prepared(people_with(name=["a"])))
-        next(tmp_path.glob(".*.partial*")).unlink()
-    assert list(tmp_path.iterdir()) == []
+def test_row_groups_gather_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nearveil.io.readers._BATCH_ROWS", 7)
+    monkeypatch.setattr("nearveil.io.writers._ROW_GROUP_ROWS", 20)
+    pq.write_table(pa.table({"lat": np.arange(60.0), "lon": np.arange(60.0)}), tmp_path / "in.parquet")
+    publish(tmp_path / "in.parquet", tmp_path / "out.parquet")
+    assert pq.ParquetFile(tmp_path / "out.parquet").num_row_groups == 3
+    assert read_points(tmp_path / "out.parquet")[:, 0].tolist() == list(range(60))
 
 
-def test_latitude_after_longitude_stays_there(tmp_path: Path) -> None:
-    source = write(tmp_path / "in.csv", "lon,a,lat\n-122.4,1,37.7\n-122.5,2,37.8\n")
-    for name in ("out.csv", "out.parquet"):
-        write_people(read_people(source, ReadOptions(drop=("a",))), tmp_path / name)
-        assert (read_people(tmp_path / name).points == [[37.7, -122.4], [37.8, -122.5]]).all()
-    assert (tmp_path / "out.csv").read_text() == "lon,lat\n-122.4,37.7\n-122.5,37.8\n"
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("old", [None, "precious"])
+def test_an_error_between_batches_leaves_what_was_there(name: str, old: str | None, tmp_path: Path) -> None:
+    source = open_source(write(tmp_path / "in.csv", CSV))
+    if old:
+        write(tmp_path / name, old)
+    with pytest.raises(ZeroDivisionError), open_writer(tmp_path / name, source, [], force=True) as writer:
+        writer.write(next(source.batches()))
+        writer.finish()
+        raise ZeroDivisionError
+    assert {path.name for path in tmp_path.iterdir()} == {"in.csv", *([name] if old else [])}
+    assert not old or (tmp_path / name).read_text() == old
 
 
-def test_dropped_members_of_features_are_gone(tmp_path: Path) -> None:
-    feature = {"type": "Feature", "id": 5, "properties": {"home": "secret", "b": "x"}}
-    source = geojson(tmp_path / "in.geojson", [{**feature, "geometry": {"type": "Point", "coordinates": [1, 2]}}])
-    write_people(read_people(source, ReadOptions(drop=("home", "id"))), tmp_path / "out.geojson")
-    text = (tmp_path / "out.geojson").read_text()
-    assert "secret" not in text
-    assert '"id"' not in text
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.csv", CSV)
+    write(tmp_path / "real.csv", "precious").chmod(0o600)
+    (tmp_path / "link.csv").symlink_to("real.csv")
+    with pytest.raises(OutputError, match="exists already"):
+        publish(source, tmp_path / "real.csv")
+    assert (tmp_path / "real.csv").read_text() == "precious"
+    publish(source, tmp_path / "link.csv", force=True)
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text() == "latitude,longitude\n37.7,-122.4\n37.8,-122.5\n"
+    assert (tmp_path / "real.csv").stat().st_mode & 0o777 == 0o600
+    for name, words in (("nowhere/out.csv", "folder does not exist"), ("x" * 300 + ".csv", "name is too long")):
+        with pytest.raises(OutputError, match=words):
+            publish(source, tmp_path / name)
+    publish(source, tmp_path / ("x" * 240 + ".csv"))
+
+
+def test_a_failure_while_writing_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OutputError, match="the disk is full"):
+        publish(write(tmp_path / "in.csv", CSV), tmp_path / "out.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+
+def test_a_file_made_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="exists already"), replacing(tmp_path / "out.txt", force=False) as partial:
+        partial.write_text("mine")
+        (tmp_path / "out.txt").write_text("theirs")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["theirs"]
+
+
+def test_standard_output_gets_everything_or_nothing(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    source = open_source(write(tmp_path / "in.csv", CSV))
+    with pytest.raises(ZeroDivisionError), open_writer("-", source, []) as writer:
+        writer.write(next(source.batches()))
+        raise ZeroDivisionError
+    assert capsysbinary.readouterr().out == b""
+    with open_writer("-", source, ["id"]) as writer:
+        writer.write(next(source.batches(["id"])))
+    assert capsysbinary.readouterr().out == b"id,latitude,longitude\n007,37.7,-122.4\n1e5,37.8,-122.5\n"

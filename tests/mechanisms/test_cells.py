@@ -24,6 +24,7 @@ from nearveil.mechanisms.fit_cells import (
 from nearveil.mechanisms.fit_pic import fixed_point_laplace
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.step_channel import calibrated, channel_for_people
+from nearveil.privacy.guarantee import Counted
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -67,13 +68,13 @@ def test_sides_keep_to_what_is_asked_for(
     assert sides_m.max() <= largest_m
 
 
-def test_neighbours_are_the_cells_that_touch(cells: Cells) -> None:
+def test_neighbors_are_the_cells_that_touch(cells: Cells) -> None:
     low, high = cells.corners, cells.corners + cells.sides[:, None]
     touches = ((low[:, None] <= high[None]) & (low[None] <= high[:, None])).all(axis=2)
     touches &= ~np.eye(len(cells), dtype=bool)
     graph = graph_of(cells)
     found = np.zeros_like(touches)
-    found[np.repeat(np.arange(len(cells)), np.diff(graph.starts)), graph.neighbours] = True
+    found[np.repeat(np.arange(len(cells)), np.diff(graph.starts)), graph.neighbors] = True
     assert (found == touches).all()
     equal = cells.sides[:, None] == cells.sides[None]
     first, second, length = graph.edges
@@ -85,7 +86,7 @@ def test_neighbours_are_the_cells_that_touch(cells: Cells) -> None:
 
 def test_steps_are_those_of_the_shortest_way(cells: Cells) -> None:
     graph = graph_of(cells)
-    matrix = csr_array((graph.lengths.astype(float), graph.neighbours, graph.starts), shape=(len(cells),) * 2)
+    matrix = csr_array((graph.lengths.astype(float), graph.neighbors, graph.starts), shape=(len(cells),) * 2)
     everywhere = dijkstra(matrix)
     reach = reach_of(cells, 5 * STEP)
     for cell in range(0, len(cells), 7):
@@ -266,10 +267,10 @@ def test_the_cost_is_stated(city: FloatArray, san_francisco: Region) -> None:
     cells = build_private_cells(city, san_francisco, epsilon=0.7, rng=1)
     guarantee = cells.guarantee()
     assert guarantee.epsilon == 0.7
-    assert guarantee.notion.value == "central"
+    assert guarantee.definition.value == "central"
     assert 0 < guarantee.delta < 1e-15
     assert "seed" in guarantee.notes[0]
-    assert replace(cells, unit="row").guarantee().per_row
+    assert replace(cells, unit="row").guarantee().counted is Counted.ROWS
     assert cells_from_points(city, san_francisco).guarantee().epsilon == 0
 
 

@@ -11,7 +11,7 @@ from nearveil.audit.spec import mechanism_from_spec, mechanism_to_spec
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Notion, certificate_from_dict
+from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, PrivacyDefinition, certificate_from_dict
 from nearveil.sphere import great_circle_m
 
 # A dense quarter and a few cells far from it and from each other.
@@ -53,7 +53,7 @@ def test_the_places_named_attain_what_is_said(mechanism: Mechanism) -> None:
     certificate = certificate_of(mechanism)
     first, second, output = (np.array(place) for place in (certificate.first, certificate.second, certificate.output))
     loss = float(mechanism.log_density(first, output) - mechanism.log_density(second, output))
-    if mechanism.guarantee.notion is Notion.METRIC:
+    if mechanism.guarantee.definition is PrivacyDefinition.METRIC:
         loss /= float(great_circle_m(first, second))
     assert loss == pytest.approx(certificate.attained, rel=1e-6)
     assert certificate.attained <= certificate.bound * (1 + 1e-9)
@@ -74,7 +74,7 @@ def test_a_file_is_enough_to_rebuild_the_mechanism(mechanism: Mechanism) -> None
 
 
 def test_a_fitted_mechanism_is_written_with_its_intervals_and_without_its_seed(city: np.ndarray) -> None:
-    fitted = DPRS(release="interval", centres=60, least_radius_m=400.0, seed=4, region="san-francisco").fit(city)
+    fitted = DPRS(release="interval", centres=60, seed=4, region="san-francisco").fit(city)
     spec = mechanism_to_spec(fitted)
     assert "seed" not in spec["params"]
     again = mechanism_from_spec(spec)
@@ -105,6 +105,6 @@ def test_a_card_cannot_claim_less_than_its_certificate() -> None:
     certificate = certificate_of(MECHANISMS["square"])
     with pytest.raises(ValueError, match="exceeds the epsilon"):
         Guarantee(
-            title="", notion=Notion.LOCAL, epsilon=1.0, unit="", delta=0.0, neighbours="", promise="",
+            title="", definition=PrivacyDefinition.LOCAL, epsilon=1.0, unit="", delta=0.0, neighbors="", promise="",
             basis=Basis.THEOREM, because="", certificate=certificate,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals, cell_polygons
 from nearveil.mechanisms.releases import PaperRelease, losses_by_cell
 from nearveil.privacy.accounting import Noise
-from nearveil.privacy.guarantee import Basis, Notion
+from nearveil.privacy.guarantee import Basis, PrivacyDefinition
 from nearveil.randomness import numbered_rows
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -73,7 +73,7 @@ def test_the_release_that_the_parameters_speak_of(given: dict[str, Any], release
 
 def test_alone_its_noise_is_500_m_and_public_intervals_cost_nothing(few: Intervals) -> None:
     promise = DPRS(intervals=few).guarantee
-    assert (promise.notion, promise.epsilon, promise.unit) == (Notion.METRIC, 0.004, "per metre")
+    assert (promise.definition, promise.epsilon, promise.unit) == (PrivacyDefinition.METRIC, 0.004, "per meter")
     assert [alone.epsilon for alone in promise.also] == [0]
 
 
@@ -166,9 +166,9 @@ def test_between_intervals_nothing_holds(few: Intervals) -> None:
 
 def test_card_puts_the_claim_beside_what_holds(city: FloatArray) -> None:
     promise = DPRS(region=SF, epsilon=1.0, release="paper", centres=100).fit(city).guarantee
-    assert (promise.notion, promise.basis) == (Notion.INTERVAL, Basis.THEOREM)
+    assert (promise.definition, promise.basis) == (PrivacyDefinition.INTERVAL, Basis.THEOREM)
     intervals, _, claim = promise.also
-    assert (intervals.notion, intervals.holds) == (Notion.CENTRAL, True)
+    assert (intervals.definition, intervals.holds) == (PrivacyDefinition.CENTRAL, True)
     assert intervals.epsilon == pytest.approx(0.65, abs=0.01)
     assert (claim.epsilon, claim.basis) == (pytest.approx(1.0), Basis.REFUTED_CLAIM)
     for card in (promise.card(), promise.card(full=True)):
@@ -207,7 +207,6 @@ def test_claim_of_overlapping_discs_is_refuted_differently(city: FloatArray) -> 
         ({"release": "metric", "noise": "gaussian"}, "planar Laplace"),
         ({"release": "paper", "fit_epsilon": 1.0}, "fit_epsilon"),
         ({"fit_epsilon": -1.0}, "fit_epsilon"),
-        ({"least_radius_m": 0.0}, "least radius"),
     ],
 )
 def test_bad_parameters(change: dict[str, object], words: str) -> None:

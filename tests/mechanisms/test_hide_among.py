@@ -24,7 +24,7 @@ from nearveil.mechanisms.cells import Calibration, Cells
 from nearveil.mechanisms.fit_cells import CellPlan, build_private_cells, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.step_channel import StepChannel, calibrated
-from nearveil.privacy.guarantee import Basis, Notion, guarantee_from_dict
+from nearveil.privacy.guarantee import Basis, PrivacyDefinition, guarantee_from_dict
 from nearveil.randomness import numbered_rows
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -44,7 +44,7 @@ def whole_table(channel: StepChannel) -> tuple[FloatArray, FloatArray]:
     """Probabilities of all answers for all cells, and all steps, the slow way."""
     cells = channel.cells
     graph = graph_of(cells)
-    matrix = csr_array((graph.lengths.astype(float), graph.neighbours, graph.starts), shape=(len(cells),) * 2)
+    matrix = csr_array((graph.lengths.astype(float), graph.neighbors, graph.starts), shape=(len(cells),) * 2)
     steps = dijkstra(matrix).astype(np.int64)
     weights = channel.falls[np.minimum(steps, channel.reach.most)] * channel.weights[None, :]
     assert (weights.sum(axis=1) == channel.sums).all()
@@ -207,7 +207,7 @@ def test_choosing_by_64_bits_adds_no_more_than_is_counted() -> None:
 
 def test_the_guarantee(mechanism: HideAmong) -> None:
     guarantee = mechanism.guarantee
-    assert guarantee.notion is Notion.ELASTIC
+    assert guarantee.definition is PrivacyDefinition.ELASTIC
     assert guarantee.unit == "per step"
     assert guarantee.basis is Basis.CERTIFICATE
     assert guarantee.holds

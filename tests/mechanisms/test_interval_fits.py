@@ -13,7 +13,6 @@ from nearveil.mechanisms.fit_grid import build_grid_intervals, noisy_grid
 from nearveil.mechanisms.fit_pic import (
     FIXED_POINT,
     ExactAnswers,
-    PlacesInMemory,
     Question,
     build_pic_intervals,
     fixed_point_laplace,
@@ -113,7 +112,7 @@ def test_every_answer_passes_through_the_noise_and_is_paid_for(
         assert pure_fit_epsilon(found.answers) == pytest.approx(0.8)
     # One user, in the region's corner where it counts most, changes an answer by 1 at most: what the cost rests on.
     corner = np.vstack([city, [[37.9, -122.6]]])
-    without, with_one = PlacesInMemory(city, san_francisco), PlacesInMemory(corner, san_francisco)
+    without, with_one = ExactAnswers(city, san_francisco), ExactAnswers(corner, san_francisco)
     for question in asked:
         change = np.abs(question(with_one) - question(without))
         assert change.max() == FIXED_POINT

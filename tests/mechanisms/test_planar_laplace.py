@@ -221,7 +221,7 @@ def test_seeds_repeat_in_any_split_of_the_rows() -> None:
 
 
 def test_what_is_no_location_is_refused_by_its_row() -> None:
-    for bad, words in ((math.nan, "row 2 has a missing"), (1e4, "row 2"), (-95.0, "row 2")):
+    for bad, words in ((math.nan, "row 2 has no readable location"), (1e4, "row 2"), (-95.0, "row 2")):
         with pytest.raises(DataError, match=words):
             PlanarLaplace().perturb([[10.0, 170.0], [bad, 170.0]])
     with pytest.raises(DataError, match="row 1 lies outside the region berlin"):

@@ -50,7 +50,7 @@ def test_epsilons_and_deltas_of_the_rivals() -> None:
     planar = PlanarLaplace(noise_m=700).guarantee
     assert planar.epsilon == pytest.approx(2 / 700)
     assert planar.delta == pytest.approx(2 * math.exp(20) * 2.0**-85, rel=1e-9, abs=0)
-    assert "up to 7 km apart" in planar.neighbours
+    assert "up to 7 km apart" in planar.neighbors
     assert math.log(2.0**85) == pytest.approx(EXPONENTIAL_REACH)
 
 

@@ -11,9 +11,9 @@ from nearveil import DPRS, PlanarLaplace, Region
 from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE, log_density, log_masses
 from nearveil.mechanisms._disc_loss import _log_mass_bounds, calibrated_disc_loss, laplace_disc_loss
 from nearveil.mechanisms.fitting import build_public_intervals
-from nearveil.mechanisms.intervals import Intervals, without_small_intervals
+from nearveil.mechanisms.intervals import Intervals
 from nearveil.privacy.accounting import Noise
-from nearveil.privacy.guarantee import Basis, Notion
+from nearveil.privacy.guarantee import Basis, PrivacyDefinition
 from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray
 
@@ -112,7 +112,7 @@ def test_metric_is_planar_laplace_before_the_discs(few: Intervals) -> None:
     assert metric.log_density(x, t) == planar.log_density(x, t)
     assert (metric.draw(x, numbered_rows(1, 1)) == planar.draw(x, numbered_rows(1, 1))).all()
     promise = metric.guarantee
-    assert (promise.notion, promise.unit, promise.basis) == (Notion.METRIC, "per metre", Basis.THEOREM)
+    assert (promise.definition, promise.unit, promise.basis) == (PrivacyDefinition.METRIC, "per meter", Basis.THEOREM)
     assert promise.epsilon == pytest.approx(2 / 700)
 
 
@@ -164,19 +164,3 @@ def test_fit_costs_as_much_as_the_release_unless_told_otherwise(city: FloatArray
     interval, metric, paper = (DPRS(region=REGION, centres=50, **kind).fit(city).intervals_ for kind in kinds)
     assert (interval.fit_cost(1e-5)[0], metric.fit_cost(1e-5)[0]) == (pytest.approx(2.0), pytest.approx(1.0))
     assert [fitted.method for fitted in (interval, metric, paper)] == ["private-grid", "private-grid", "pic"]
-
-
-def test_small_intervals_can_be_left_out(city: FloatArray) -> None:
-    dprs = DPRS(region=REGION, release="interval", centres=200, seed=1).fit(city)
-    before = dprs.current_intervals
-    assert before.radii_m.min() < 600
-    after = without_small_intervals(before, 600.0)
-    assert after.radii_m.min() >= 600.0 * (1 - 1e-9)
-    assert 50 < len(after) < len(before)
-    assert set(map(tuple, after.centres)) <= set(map(tuple, before.centres))
-    assert after.answers == before.answers
-    told = DPRS(release="interval", least_radius_m=600.0, intervals=before)
-    assert told.current_intervals.radii_m.min() >= 600.0 * (1 - 1e-9)
-    assert without_small_intervals(before, 1e-3) is before
-    with pytest.raises(Exception, match="fewer than two"):
-        without_small_intervals(before, 1e6)

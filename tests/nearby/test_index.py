@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearveil.errors import DataError, UsageError
-from nearveil.hashing import hash_ids, hash_words, split_key
+from nearveil.hashing import hash_ids, hash_words
 from nearveil.nearby import index as index_module
 from nearveil.nearby.index import Filter, NearbyIndex, Person, nearest_rows
 from nearveil.nearby.stores.base import LeftError, PublishedBatch
@@ -46,8 +46,7 @@ def in_order(
 ) -> list[str]:
     """The truth: everybody sorted by distance, then by their tie."""
     ids = list(people)
-    ties = np.empty(len(ids), dtype=np.uint64)
-    hash_words(hash_ids(ids), *split_key(key), ties)
+    ties = hash_words(hash_ids(ids), key)
     squares = {person: (x - place[0]) ** 2 + (y - place[1]) ** 2 for person, (x, y) in people.items()}
     tie = dict(zip(ids, ties.tolist(), strict=True))
     wanted = [person for person in ids if person != exclude and squares[person] <= within_m**2]

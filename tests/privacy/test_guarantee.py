@@ -3,27 +3,29 @@ from dataclasses import replace
 
 import pytest
 
-from nearveil.privacy.guarantee import CARD_WIDTH, Basis, Guarantee, Notion
+from nearveil.errors import DataError, UsageError
+from nearveil.privacy.explain import explain
+from nearveil.privacy.guarantee import CARD_WIDTH, Basis, Counted, Guarantee, PrivacyDefinition, guarantee_from_dict
 
 CLAIM = Guarantee(
     title="A claim",
-    notion=Notion.CENTRAL,
+    definition=PrivacyDefinition.CENTRAL,
     epsilon=1.0,
-    unit="per person",
+    unit="per user",
     delta=1e-5,
-    neighbours="one person more or less",
+    neighbors="one person more or less",
     promise="would protect everything",
     basis=Basis.REFUTED_CLAIM,
     because="there is a counterexample",
 )
 HELD = Guarantee(
     title="A promise",
-    notion=Notion.METRIC,
+    definition=PrivacyDefinition.METRIC,
     epsilon=0.004,
-    unit="per metre",
+    unit="per meter",
     delta=0.0,
-    neighbours="any two places",
-    promise="places near each other look alike, and the wider neighbourhood is not hidden " * 3,
+    neighbors="any two places",
+    promise="places near each other look alike, and the wider neighborhood is not hidden " * 3,
     not_covered="the rest",
     basis=Basis.THEOREM,
     because="the noise",
@@ -42,9 +44,9 @@ def test_a_refuted_claim_never_reads_as_a_promise() -> None:
 def test_card_is_a_box_that_keeps_its_width() -> None:
     for full in (False, True):
         assert {len(line) for line in HELD.card(full=full).splitlines()} == {CARD_WIDTH}
-    for word in ("A promise", "0.004 per metre", "any two places", "theorem", "mind the gap", "A claim", "the rest"):
+    for word in ("A promise", "0.004 per meter", "any two places", "theorem", "mind the gap", "A claim", "the rest"):
         assert word in HELD.card(full=True)
-    for word in ("A promise", "0.004 per metre", "look alike", "the rest", "mind the gap", "A claim"):
+    for word in ("A promise", "0.004 per meter", "look alike", "the rest", "mind the gap", "A claim"):
         assert word in str(HELD)
 
 
@@ -64,18 +66,47 @@ def test_a_short_card_has_twelve_lines_and_says_what_it_leaves_out() -> None:
 
 def test_json_holds_everything() -> None:
     document = json.loads(json.dumps(HELD.to_dict()))
-    assert document["notion"] == "metric"
+    assert document["definition"] == "metric"
     assert document["holds"] is True
     assert document["also"][0]["holds"] is False
     assert document["notes"] == ["mind the gap"]
+    assert guarantee_from_dict(document) == HELD
+    assert guarantee_from_dict(Guarantee.claimed_by_nobody().to_dict()) == Guarantee.claimed_by_nobody()
+
+
+def test_places_carry_the_loss_of_the_user_with_the_most() -> None:
+    """What was learned from all users stays as it was counted."""
+    counted = HELD.counted_per_place(12)
+    assert "epsilon = 0.004 per meter for each place; 0.048 for the user with the most places, 12" in counted.number
+    assert "how many places a user has, and how often" in str(counted)
+    assert len(str(counted).splitlines()) <= 12
+    assert guarantee_from_dict(json.loads(json.dumps(counted.to_dict()))) == counted
+    assert counted.also == (CLAIM,)
+    assert replace(HELD, definition=PrivacyDefinition.LOCAL, unit="per user").counted_per_place(3).unit == "per place"
+    with pytest.raises(UsageError, match="most must be a whole number"):
+        HELD.counted_per_place(0)
+
+
+@pytest.mark.parametrize("change", [{"epsilon": "much"}, {"definition": "magic"}, {"also": [1]}, {"counted": "cats"}])
+def test_a_damaged_guarantee_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(DataError, match="not a guarantee, or it is damaged"):
+        guarantee_from_dict({**HELD.to_dict(), **change})
+
+
+def test_an_explanation_says_what_can_be_learned() -> None:
+    text = " ".join(explain(HELD.counted_per_place(12)).split())
+    assert "500 m apart: 89 % sure (at most 7.39 times likelier)" in text
+    assert "2,000 m apart: 99.97 % sure" in text
+    assert "0.048 for the user with the most places, 12" in text
+    assert "A claim of epsilon = 1 that is false" in text
+    assert "Nothing is promised" in explain(Guarantee.claimed_by_nobody())
 
 
 def test_per_row_says_so_everywhere() -> None:
     counted = HELD.counted_per_row().with_note("rows compose")
     assert counted.also[0].unit == "per row"
-    assert counted.per_row
-    assert counted.also[0].per_row
-    assert counted.unit == "per metre"
+    assert {counted.counted, counted.also[0].counted} == {Counted.ROWS}
+    assert counted.unit == "per meter"
     assert counted.notes[-1] == "rows compose"
 
 

@@ -22,7 +22,7 @@ from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.region import named_region
 from nearveil.report.audit_picture import AuditScene, draw_audit, most_allowed, rates
 
@@ -37,7 +37,7 @@ def paper() -> DPRS:
 
 def witness_of(pair: Pair, score: DensityScore | HistogramScore | None = None, threshold: float = 999.0) -> Witness:
     return Witness(
-        claim=Claim(Notion.LOCAL, 1.0, 0.0, "everything"), pair=pair,
+        claim=Claim(PrivacyDefinition.LOCAL, 1.0, 0.0, "everything"), pair=pair,
         event=OutputEvent(score or DensityScore(), threshold, "first"),
         counts=Counts(hits=1000, trials=1000, false_hits=0, false_trials=1000),
         confidence=0.99, events_counted=1, seed=1,
@@ -73,7 +73,7 @@ def test_rates_and_what_is_allowed() -> None:
     assert most_allowed(found, unlikely) == pytest.approx(math.e * unlikely.high, rel=1e-6)
     assert (likely.low > most_allowed(found, unlikely)) is found.violates
     assert rates(replace(found, event=replace(found.event, direction="second")))[0].side == "second"
-    untold = replace(found, claim=Claim(Notion.CENTRAL, 1.0, 0.0, "nothing"))
+    untold = replace(found, claim=Claim(PrivacyDefinition.CENTRAL, 1.0, 0.0, "nothing"))
     assert most_allowed(untold, unlikely) == 1.0
 
 

@@ -62,7 +62,7 @@ def test_reports_are_answered_and_nothing_true_is_stored(files: tuple[Path, Path
         report(place)
         assert (point(place), charged(place)) == (first, 1)
         card = place.call("GET", "/v1/guarantee").json()
-        assert (card["guarantee"]["notion"], card["guarantee"]["unit"]) == ("elastic", "per step")
+        assert (card["guarantee"]["definition"], card["guarantee"]["unit"]) == ("elastic", "per step")
         assert "taken as stated" in card["text"]
         exported = place.call("GET", "/v1/people/ann").content
         files_kept = [(file.name, file.read_bytes()) for file in tmp_path.iterdir() if file.is_file()]

@@ -76,7 +76,7 @@ def use(here: Running) -> list[str]:
 
 @pytest.fixture
 def _installed() -> None:
-    pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="needs nearveil[otel]")
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="needs nearveil[serve]")
 
 
 @pytest.mark.usefixtures("_installed")

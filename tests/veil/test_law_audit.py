@@ -15,7 +15,7 @@ from nearveil.audit.auditor import Verdict, audit
 from nearveil.audit.claims import Claim
 from nearveil.audit.pairs import Pair
 from nearveil.audit.subjects import Place
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.region import named_region
 from nearveil.types import FloatArray
 from nearveil.veil import Veil
@@ -80,7 +80,7 @@ def test_an_audit_finds_nothing_and_refutes_a_lower_rate(
     A true claim is called violated with a probability of at most 1e-6.
     """
     for share, verdict in ((1.0, Verdict.CONSISTENT), (0.9 if samples > 10**6 else 0.7, Verdict.VIOLATED)):
-        claim = Claim(Notion.METRIC, share * 2 / NOISE_M, 0.0, "a test's claim")
+        claim = Claim(PrivacyDefinition.METRIC, share * 2 / NOISE_M, 0.0, "a test's claim")
         report = audit(OneLocation(center), claim, pairs(center), samples=samples, search=False, seed=1)
         assert report.verdict == verdict
         figure(f"lower bound of the rate at {center}, claimed {claim.epsilon:.4g}", report.epsilon_lower, "per meter")

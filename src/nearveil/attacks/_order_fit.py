@@ -185,7 +185,7 @@ def lay_out(points: FloatArray, places: FloatArray, radii: FloatArray, rounds: i
 # Everybody seen in an attacker's lists, and several sets of places that explain all of the lists.
 
 
-# Rules between neighbours in a list, and between people farther apart in it, or an order spreads too slowly.
+# Rules between neighbors in a list, and between people farther apart in it, or an order spreads too slowly.
 _GAPS = (1, 2, 4, 8, 16, 32)
 # From places close to each other, everybody farther away by the same distance looks nearly the same: rather nearer.
 _PULL = 1e-2
@@ -201,7 +201,7 @@ _MISFIT_STRAIN = 0.01
 _CREDIBLE_STRAIN = 3e-4
 
 
-class Neighbourhood:
+class Neighborhood:
     """Ranked lists, and where people may be.
 
     Parameters

@@ -29,7 +29,7 @@ class Outlook:
     bucket : ndarray
         Cells that need not be distinguished share a number.
     guesses : ndarray
-        Log of how crowded it is around a target in each cell, before anything is known of its neighbours.
+        Log of how crowded it is around a target in each cell, before anything is known of its neighbors.
     buckets : int
         Number of buckets.
     """

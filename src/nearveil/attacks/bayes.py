@@ -121,7 +121,7 @@ def prior_from_points(
     Two readings of such a file differ in strength. With ``spread_m`` = 0 it is a list of addresses: people are exactly
     there, and if the file holds the target's place, that place is a candidate. This is the strongest attacker, as long
     as the target is in the file; leave it out and it is overconfident. By default the file stands for the population:
-    every point is spread as far as its neighbours are, and the target may live between them.
+    every point is spread as far as its neighbors are, and the target may live between them.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def prior_from_points(
     if not len(places_m):
         return flat_prior(region)
     if spread_m != 0.0:
-        spreads_m = _neighbour_distances(places_m) if spread_m is None else np.full(len(places_m), spread_m)
+        spreads_m = _neighbor_distances(places_m) if spread_m is None else np.full(len(places_m), spread_m)
         half_extent = np.array(region.half_extent_m)
         spread_out = places_m[:, None] + spreads_m[:, None, None] * _unit_offsets(people)
         places_m = np.clip(spread_out, -half_extent, half_extent).reshape(-1, 2)
@@ -155,7 +155,7 @@ def flat_prior(region: Region) -> Prior:
     return Prior(region, np.empty((0, 2)), np.empty(0), np.empty(0, dtype=np.int64), 1.0)
 
 
-def _neighbour_distances(places_m: FloatArray) -> FloatArray:
+def _neighbor_distances(places_m: FloatArray) -> FloatArray:
     """Distance from each place to its second nearest other one."""
     distances, _ = cKDTree(places_m).query(places_m, k=min(3, len(places_m)))
     return np.asarray(distances).reshape(len(places_m), -1)[:, -1]
@@ -232,17 +232,17 @@ def _pull(places: FloatArray, weights: FloatArray, x: float, y: float) -> tuple[
 def best_disc(places: FloatArray, weights: FloatArray, radius_m: float) -> tuple[float, float, float]:
     """Return the centre of a disc of that radius with the most weight, and the weight.
 
-    Centres tried are the candidates in the heaviest neighbourhoods, places half way between the best of them and
+    Centres tried are the candidates in the heaviest neighborhoods, places half way between the best of them and
     others, then places around those in ever smaller steps: in practice within a percent or two of the best.
     """
     order = np.argsort(places[:, 0])
     places, weights = np.ascontiguousarray(places[order]), weights[order]
-    x, y, weight = _best_disc(places, weights, radius_m, _by_neighbourhood(places, weights, radius_m))
+    x, y, weight = _best_disc(places, weights, radius_m, _by_neighborhood(places, weights, radius_m))
     return float(x), float(y), float(weight)
 
 
-def _by_neighbourhood(places: FloatArray, weights: FloatArray, radius_m: float) -> IntArray:
-    """The candidates with the heaviest neighbourhoods: the nine cells that hold the disc around them."""
+def _by_neighborhood(places: FloatArray, weights: FloatArray, radius_m: float) -> IntArray:
+    """The candidates with the heaviest neighborhoods: the nine cells that hold the disc around them."""
     lowest = places.min(axis=0)
     # Cells may be larger than the disc, where the region is so large that there would be too many.
     cell_m = max(radius_m, float((places.max(axis=0) - lowest).max()) / _MOST_CELLS_ACROSS)
@@ -305,7 +305,7 @@ def _best_midpoint(
 
 @kernel
 def _climb(places: FloatArray, weights: FloatArray, x: float, y: float, radius: float) -> tuple[float, float, float]:
-    """Move to the best of eight neighbours while that gains; halve the step when none does."""
+    """Move to the best of eight neighbors while that gains; halve the step when none does."""
     best = _weight_in_disc(places, weights, x, y, radius)
     step = 0.75 * radius
     while step > _FINEST_SHARE * radius:

@@ -50,7 +50,7 @@ class _ChannelOfMechanism:
 #
 # A published place inside a disc is the noisy place itself, and has its density. One on a disc's edge stands for all
 # noisy places outside that were moved to it: the ray from the edge outwards, as long as this disc is the nearest. Its
-# likelihood is the integral of the density along the ray, with a weight for the ray's neighbours, which spread with
+# likelihood is the integral of the density along the ray, with a weight for the ray's neighbors, which spread with
 # the distance from the centre.
 #
 # Where a ray leaves the region, where noisy places are clamped first, it is followed straight on. That is not exact,
@@ -203,7 +203,7 @@ class DensityChannel(_ChannelOfMechanism):
 
     @property
     def decay_per_m(self) -> float | None:
-        """How fast the log density falls per metre, where it depends on the distance alone."""
+        """How fast the log density falls per meter, where it depends on the distance alone."""
         return self.mechanism.decay_per_m if is_own(self.mechanism) else None
 
     def at(self, places_m: FloatArray) -> Likelihood:

@@ -233,7 +233,7 @@ class CrowdMap:
         return np.asarray(np.quantile(away_m, share, axis=0))
 
     def disorder(self) -> float:
-        """Share of neighbours in lists whose order the map gets wrong, of those not in the same order everywhere.
+        """Share of neighbors in lists whose order the map gets wrong, of those not in the same order everywhere.
 
         Two people at the same place are always in the same order, which no map can explain and which means nothing.
         """

@@ -17,7 +17,7 @@ import numpy as np
 from nearveil.attacks.oracle import Spot
 from nearveil.errors import UsageError
 from nearveil.nearby.index import Person
-from nearveil.region import metres
+from nearveil.lengths import meters
 from nearveil.types import FloatArray, IntArray
 
 
@@ -144,9 +144,9 @@ def _count(text: str, name: str) -> int:
 
 _Reader = Callable[[str, str], float | int]
 _READERS: dict[str, tuple[str, _Reader]] = {
-    "snap": ("snap_m", metres),
-    "bands": ("bands_m", metres),
-    "cutoff": ("cutoff_m", metres),
+    "snap": ("snap_m", meters),
+    "bands": ("bands_m", meters),
+    "cutoff": ("cutoff_m", meters),
     "at-least": ("at_least", _count),
     "drop": ("drop", _share),
     "order-noise": ("order_noise", _share),

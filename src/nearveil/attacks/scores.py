@@ -125,8 +125,8 @@ def _measure(values: FloatArray) -> Measured:
 
 NAMING_TARGETS = 2_000
 TENTHS = 10
-_SPARSENESS_NEIGHBOUR = 50
-_PEOPLE_PER_NEIGHBOUR = 20
+_SPARSENESS_NEIGHBOR = 50
+_PEOPLE_PER_NEIGHBOR = 20
 _ALIKE = 1e-9
 
 
@@ -247,11 +247,11 @@ def _named_by_distance(book: AddressBook, published_m: FloatArray, rate_per_m: f
 def density_tenths(places_m: FloatArray) -> IntArray:
     """Return each person's tenth of density: 0 for the densest, 9 for the sparsest.
 
-    By the distance to the 50th neighbour; where there are fewer than 1,000 people, to that of a twentieth of them.
+    By the distance to the 50th neighbor; where there are fewer than 1,000 people, to that of a twentieth of them.
     """
     people = len(places_m)
-    neighbour = min(_SPARSENESS_NEIGHBOUR, max(1, people // _PEOPLE_PER_NEIGHBOUR), max(1, people - 1))
-    away_m = np.asarray(cKDTree(places_m).query(places_m, k=[neighbour + 1])[0]).reshape(-1)
+    neighbor = min(_SPARSENESS_NEIGHBOR, max(1, people // _PEOPLE_PER_NEIGHBOR), max(1, people - 1))
+    away_m = np.asarray(cKDTree(places_m).query(places_m, k=[neighbor + 1])[0]).reshape(-1)
     rank = np.empty(people, dtype=np.int64)
     rank[np.argsort(away_m, kind="stable")] = np.arange(1, people + 1)
     # The last tenth has somebody in it, however few there are.

@@ -1,4 +1,4 @@
-"""Unfolding: no colluders at all; only one map of the neighbourhood explains all of its lists."""
+"""Unfolding: no colluders at all; only one map of the neighborhood explains all of its lists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from nearveil.attacks._order_fit import Neighbourhood
+from nearveil.attacks._order_fit import Neighborhood
 from nearveil.attacks.base import Attack, Finding, Inquiry, Outcome, step_from
 from nearveil.attacks.oracle import Spot, spot_of
 from nearveil.nearby.index import Person
@@ -102,7 +102,7 @@ class Unfolding(Attack):
 
     def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
         rng = np.random.default_rng(1)
-        hood = Neighbourhood(
+        hood = Neighborhood(
             inquiry.target, inquiry.oracle.k, starts=self.solutions, most_people=self.most_people, rng=rng
         )
         if inquiry.target not in self._ask(inquiry, hood, start):
@@ -128,12 +128,12 @@ class Unfolding(Attack):
             for _ in range(min(1 if asked < self.settled else self.batch, self.most_queries - asked)):
                 self._ask(inquiry, hood, self._next_place(hood, spread * scale_m, rng))
 
-    def _ask(self, inquiry: Inquiry, hood: Neighbourhood, place: Spot) -> Sequence[Person]:
+    def _ask(self, inquiry: Inquiry, hood: Neighborhood, place: Spot) -> Sequence[Person]:
         answer = inquiry.ask(place)
         hood.add(place, answer)
         return answer
 
-    def _look_around(self, inquiry: Inquiry, hood: Neighbourhood) -> None:
+    def _look_around(self, inquiry: Inquiry, hood: Neighborhood) -> None:
         """Step away from the start until it is known how far a list reaches."""
         step_m = self.first_step_m
         for number in range(min(self.most_steps, self.most_queries - 1)):
@@ -143,7 +143,7 @@ class Unfolding(Attack):
                 return
             step_m = step_m * 4 if step < self.steps[0] else step_m / 2
 
-    def _guess_m(self, hood: Neighbourhood) -> float:
+    def _guess_m(self, hood: Neighborhood) -> float:
         """How far a list reaches, by how much lists change over a distance."""
         if len(hood.lists) == 1:
             return self.first_step_m
@@ -153,7 +153,7 @@ class Unfolding(Attack):
         telling[-1] |= not telling.any()
         return min(max(float(np.median(lengths_m[telling] / steps[telling])), 1.0), *self.half_extent_m)
 
-    def _next_place(self, hood: Neighbourhood, full_radius_m: float, rng: np.random.Generator) -> Spot:
+    def _next_place(self, hood: Neighborhood, full_radius_m: float, rng: np.random.Generator) -> Spot:
         """A place on the circle about the middle between start and target, as far as can be from all others."""
         radius_m = full_radius_m * min(1.0, len(hood.places) / self.settled)
         half = (np.median(hood.solutions()[:, 0], axis=0) - hood.places[0]) / 2
@@ -168,17 +168,17 @@ class Unfolding(Attack):
         (x, y), (width, height) = place, self.half_extent_m
         return min(max(x, -width), width), min(max(y, -height), height)
 
-    def _target_agreed(self, hood: Neighbourhood) -> bool:
+    def _target_agreed(self, hood: Neighborhood) -> bool:
         solutions = hood.solutions()
         if hood.points_apart() < min(self.least_points, len(hood.people)):
             return False
         return 2 * len(solutions) >= self.solutions and bool(_deviations_m(solutions)[0] <= self.tau_m / 2)
 
-    def _agreed(self, hood: Neighbourhood) -> bool:
+    def _agreed(self, hood: Neighborhood) -> bool:
         share = np.mean(_deviations_m(hood.solutions()) <= self.tau_m)
         return self._target_agreed(hood) and bool(share >= self.share_agreed)
 
-    def _finding(self, hood: Neighbourhood) -> Finding:
+    def _finding(self, hood: Neighborhood) -> Finding:
         """The median of the solutions, and what they agree on."""
         solutions = hood.solutions()
         places = np.median(solutions, axis=0)

@@ -40,7 +40,7 @@ from nearveil.errors import UsageError
 from nearveil.html_card import html_card
 from nearveil.mechanisms.base import Learned, Mechanism, is_mechanism
 from nearveil.mechanisms.cells import Cells
-from nearveil.privacy.guarantee import Guarantee, Notion
+from nearveil.privacy.guarantee import Guarantee, PrivacyDefinition
 from nearveil.region import Region, as_region
 from nearveil.types import Progress
 
@@ -273,7 +273,7 @@ def audit(
     with closed_after(subject):
         sampler = Sampler(subject, seed, progress)
         search = search and not places
-        cells = learned if stated.notion is Notion.ELASTIC and isinstance(learned, Cells) else None
+        cells = learned if stated.definition is PrivacyDefinition.ELASTIC and isinstance(learned, Cells) else None
         report = _audit(
             sampler, stated, [*pairs, *chain(*around)], samples, confidence, seed, search=search, cells=cells
         )
@@ -312,7 +312,7 @@ def _audit(
     cells: Cells | None,
 ) -> AuditReport:
     # What is left over from exploring goes to confirming, so this many at least.
-    searches = search and (claim.notion in (Notion.LOCAL, Notion.METRIC) or cells is not None)
+    searches = search and (claim.definition in (PrivacyDefinition.LOCAL, PrivacyDefinition.METRIC) or cells is not None)
     exploring = _SEARCH_SHARE + _ROUNDS_SHARE if searches else _EXPLORING_SHARE
     per_place = int(samples * (1 - exploring)) // 2
     aim = Aim(per_place, claim.delta, shared_confidence(confidence, MOST_EVENTS))

@@ -22,7 +22,7 @@ from nearveil.html_card import html_card
 from nearveil.io.atomic import read_text, replacing
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.registry import is_own
-from nearveil.privacy.guarantee import Certificate, Guarantee, Notion, guarantee_from_dict
+from nearveil.privacy.guarantee import Certificate, Guarantee, PrivacyDefinition, guarantee_from_dict
 from nearveil.randomness import numbered_rows
 from nearveil.types import FloatArray, ProgressBar, no_bar
 
@@ -116,7 +116,7 @@ class MechanismCertificate:
         failure = None if is_own(mechanism) else failure_of(mechanism)
         if failure is not None:
             faults.append(f"the class fails the conformance suite ({failure})")
-        losses = _losses_of_many(mechanism, anew.notion, tries, np.random.default_rng(seed), progress)
+        losses = _losses_of_many(mechanism, anew.definition, tries, np.random.default_rng(seed), progress)
         worst = float(losses.max(initial=0.0))
         if not worst <= certificate.bound * (1 + _TOLERANCE):
             faults.append("two places were found that lose more than the bound")
@@ -125,7 +125,7 @@ class MechanismCertificate:
     def _repr_html_(self) -> str:
         """The bound and the card, for a notebook."""
         guarantee, certificate = self.guarantee, self.certificate
-        unit = "" if guarantee.unit == "per person" else f" {guarantee.unit}"
+        unit = "" if guarantee.unit == "per user" else f" {guarantee.unit}"
         facts = [
             ("Of", guarantee.title),
             ("Loss at most", f"{certificate.bound:.6g}{unit}, {certificate.method}"),
@@ -216,9 +216,9 @@ def _certificate_of(guarantee: Guarantee) -> Certificate:
 
 
 def _losses_of_many(
-    mechanism: Mechanism, notion: Notion, tries: int, rng: np.random.Generator, progress: ProgressBar
+    mechanism: Mechanism, definition: PrivacyDefinition, tries: int, rng: np.random.Generator, progress: ProgressBar
 ) -> FloatArray:
-    first, second = _promised_pairs(mechanism, notion, tries, rng)
+    first, second = _promised_pairs(mechanism, definition, tries, rng)
     outputs, losses = mechanism.draw(first, numbered_rows(len(first), rng)), np.empty(len(first))
     # Pairs with the same first place stay together: steps are counted from each place once.
     together = np.argsort(first[:, 0], kind="stable")
@@ -239,14 +239,14 @@ def _losses(mechanism: Mechanism, first: FloatArray, second: FloatArray, outputs
 
 
 def _promised_pairs(
-    mechanism: Mechanism, notion: Notion, tries: int, rng: np.random.Generator
+    mechanism: Mechanism, definition: PrivacyDefinition, tries: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """Pairs at random that the promise covers, in the frame."""
     region = audited_region(mechanism)
     # Not quite to the edge, where the map may leave the region.
     points = region.from_metres(0.99 * np.array(region.half_extent_m) * rng.uniform(-1, 1, (2 * tries, 2)))
     places, groups = mechanism.enter(points), mechanism.groups(points)
-    if notion is Notion.ELASTIC:
+    if definition is PrivacyDefinition.ELASTIC:
         # From few places, since steps are counted from each; to places a few steps away, where the loss is largest.
         first = places[np.arange(tries) % _SOURCES]
         return first, mechanism.draw(first, numbered_rows(tries, rng))

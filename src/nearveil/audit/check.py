@@ -20,7 +20,7 @@ from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import read_text
 from nearveil.mechanisms.base import Learned
 from nearveil.mechanisms.cells import Cells
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.region import Region
 from nearveil.types import ProgressBar, no_bar
 
@@ -109,7 +109,7 @@ def check_witness(
     if isinstance(witness, str | Path):
         witness = read_witness(witness)
     # Only the numbers of the claim count: the text in the file may say something else.
-    text = f"as the witness states it: {witness.claim.notion}, {witness.claim.amount}"
+    text = f"as the witness states it: {witness.claim.definition}, {witness.claim.amount}"
     witness = replace(witness, confidence=confidence, claim=replace(witness.claim, text=text))
     if isinstance(witness, FitWitness):
         return _check_fit(witness, samples, seed, progress)
@@ -118,7 +118,7 @@ def check_witness(
         raise DataError("the witness speaks of places outside the mechanism's region; audit again")
     own = own_mechanism(found)
     learned = None if own is None else own.learned
-    if witness.claim.notion is Notion.ELASTIC and not isinstance(learned, Cells):
+    if witness.claim.definition is PrivacyDefinition.ELASTIC and not isinstance(learned, Cells):
         learned = _given_cells(witness, found, cells)
     # Whether the places share an interval, and steps between them, are computed, not taken from the file.
     (pair,) = with_learned([witness.pair], learned)

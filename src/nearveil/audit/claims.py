@@ -11,16 +11,16 @@ from typing import Any
 from nearveil.audit.pairs import Pair
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.base import Mechanism
-from nearveil.privacy.guarantee import Basis, Guarantee, Notion, round_up
+from nearveil.privacy.guarantee import Basis, Guarantee, PrivacyDefinition, round_up
 
 # Distances and densities are computed in floating point; a claim is not broken by the last digits.
 _ROUND_OFF = 1e-9
-_METRES = {"per metre": 1.0, "per kilometre": 1e-3, "per km": 1e-3}
+_METRES = {"per meter": 1.0, "per kilometre": 1e-3, "per km": 1e-3}
 # A number is spelt out, or the plus of 4e+2 would pass for the one before an offset.
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
-_NOTIONS = "|".join(Notion)
-_CLAIM_PATTERN = re.compile(rf"({_NOTIONS}):({_NUMBER})(/km|/m)?(?:\+({_NUMBER}))?(?::({_NUMBER}))?", re.IGNORECASE)
-_NOTION_FIRST = re.compile(rf"\s*({_NOTIONS}):", re.IGNORECASE)
+_DEFINITIONS = "|".join(PrivacyDefinition)
+_CLAIM_PATTERN = re.compile(rf"({_DEFINITIONS}):({_NUMBER})(/km|/m)?(?:\+({_NUMBER}))?(?::({_NUMBER}))?", re.IGNORECASE)
+_DEFINITION_FIRST = re.compile(rf"\s*({_DEFINITIONS}):", re.IGNORECASE)
 
 CLAIM_FORMS = (
     "words such as local:1, interval:1, metric:0.004/m, metric:4/km, metric:4/km+2 (and 2 more, however near two "
@@ -35,21 +35,21 @@ class Claim:
 
     Parameters
     ----------
-    notion : Notion
+    definition : PrivacyDefinition
         Which pairs it speaks of: all of them (local; metric, by distance; elastic, by steps, where cells are known), or
         those that share an interval. A central claim is about data sets and covers no pair of places.
     epsilon : float
-        The largest loss; per metre on the ground for the metric notion, per step for the elastic one.
+        The largest loss; per meter on the ground for the metric privacy definition, per step for the elastic one.
     delta : float
         What an event may have beyond e^epsilon times its probability in the other world.
     text : str
         The claim as text.
     offset : float
-        Metric and elastic notion: a loss that is claimed on top of epsilon times the distance, however near two places
-        are.
+        Metric and elastic definition: a loss that is claimed on top of epsilon times the distance, however near two
+        places are.
     """
 
-    notion: Notion
+    definition: PrivacyDefinition
     epsilon: float
     delta: float
     text: str
@@ -62,17 +62,17 @@ class Claim:
             raise UsageError("a claim's delta must be a number from 0 up to but not including 1")
         if not (_is_number(self.offset) and self.offset >= 0):
             raise UsageError("a claim's offset must be a number, 0 or more")
-        if self.offset and not self.notion.is_by_distance:
-            raise UsageError(f"a claim that is {self.notion} has no offset; add it to epsilon")
+        if self.offset and not self.definition.is_by_distance:
+            raise UsageError(f"a claim that is {self.definition} has no offset; add it to epsilon")
 
     @property
     def unit(self) -> str:
         """What epsilon is counted in."""
-        return self.notion.unit
+        return self.definition.unit
 
     @property
     def amount(self) -> str:
-        """What is claimed, in numbers: ``epsilon = 0.004 per metre + 2``."""
+        """What is claimed, in numbers: ``epsilon = 0.004 per meter + 2``."""
         return f"epsilon = {self.epsilon:.6g} {self.unit}{self._and_offset}"
 
     def shown(self, epsilon_lower: float) -> str:
@@ -89,7 +89,9 @@ class Claim:
 
     def claimed_loss(self, pair: Pair) -> float | None:
         """Return the largest loss claimed between the two places; None if the claim does not speak of them."""
-        if self.notion is Notion.CENTRAL or (self.notion is Notion.INTERVAL and pair.same_interval is not True):
+        if self.definition is PrivacyDefinition.CENTRAL or (
+            self.definition is PrivacyDefinition.INTERVAL and pair.same_interval is not True
+        ):
             return None
         distance = self._distance(pair)
         if distance is None:
@@ -97,7 +99,7 @@ class Claim:
         return (self.epsilon * distance + self.offset) * (1 + _ROUND_OFF) + _ROUND_OFF
 
     def epsilon_of(self, loss: float, pair: Pair) -> float:
-        """Return a loss between the two places in the unit of the claim: per metre or step, what exceeds the offset.
+        """Return a loss between the two places in the unit of the claim: per meter or step, what exceeds the offset.
 
         Two places of one cell are 0 steps apart and may lose nothing, so that any loss there is infinite.
         """
@@ -108,14 +110,14 @@ class Claim:
 
     def _distance(self, pair: Pair) -> float | None:
         """How far apart the two places are in what epsilon is counted by; 1 for a claim that is not by distance."""
-        if self.notion is Notion.ELASTIC:
+        if self.definition is PrivacyDefinition.ELASTIC:
             return pair.steps
-        return pair.distance_m if self.notion is Notion.METRIC else 1.0
+        return pair.distance_m if self.definition is PrivacyDefinition.METRIC else 1.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the claim as plain values for JSON."""
         return {
-            "notion": str(self.notion),
+            "definition": str(self.definition),
             "epsilon": self.epsilon,
             "unit": self.unit,
             "offset": self.offset,
@@ -154,8 +156,8 @@ def as_claim(claim: Claim | Guarantee | str | None, mechanism: Mechanism | None)
 
 
 def is_claim_text(text: str) -> bool:
-    """Whether a text is meant as a claim, well formed or not: it begins with a notion."""
-    return _NOTION_FIRST.match(text) is not None
+    """Whether a text is meant as a claim, well formed or not: it begins with a privacy definition."""
+    return _DEFINITION_FIRST.match(text) is not None
 
 
 def parse_claim(text: str) -> Claim:
@@ -166,24 +168,24 @@ def parse_claim(text: str) -> Claim:
             raise UsageError(
                 "nothing follows the + of the claim; write an offset behind it, as in metric:4/km+2, or leave it out"
             )
-        raise UsageError(f"a claim has numbers behind the notion; give {CLAIM_FORMS}")
-    notion, epsilon = Notion(match[1].lower()), float(match[2])
+        raise UsageError(f"a claim has numbers behind the privacy definition; give {CLAIM_FORMS}")
+    definition, epsilon = PrivacyDefinition(match[1].lower()), float(match[2])
     offset, delta = float(match[4] or 0.0), float(match[5] or 0.0)
-    if match[3] and notion is not Notion.METRIC:
-        raise UsageError(f"a claim that is {notion} is not per distance in metres; write {notion}:1")
-    if not match[3] and notion is Notion.METRIC:
+    if match[3] and definition is not PrivacyDefinition.METRIC:
+        raise UsageError(f"a claim that is {definition} is not per distance in metres; write {definition}:1")
+    if not match[3] and definition is PrivacyDefinition.METRIC:
         raise UsageError("a metric claim is per distance; write its unit, as in metric:4/km or metric:0.004/m")
     if match[3] and match[3].lower() == "/km":
         epsilon /= 1000
-    claim = Claim(notion, epsilon, delta, "", offset)
-    return replace(claim, text=f"{notion}, {claim.amount}" + (f", delta = {delta:.3g}" if delta else ""))
+    claim = Claim(definition, epsilon, delta, "", offset)
+    return replace(claim, text=f"{definition}, {claim.amount}" + (f", delta = {delta:.3g}" if delta else ""))
 
 
 def own_claim(guarantee: Guarantee) -> Claim:
     """Return what a mechanism's guarantee itself states."""
     if not guarantee.is_promised:
         raise UsageError("this mechanism promises nothing, so there is no claim of its own to audit; give a claim")
-    return Claim(guarantee.notion, guarantee.epsilon, guarantee.delta, _guarantee_text(guarantee), guarantee.offset)
+    return Claim(guarantee.definition, guarantee.epsilon, guarantee.delta, _guarantee_text(guarantee), guarantee.offset)
 
 
 def paper_claim(guarantee: Guarantee) -> Claim:
@@ -194,35 +196,35 @@ def paper_claim(guarantee: Guarantee) -> Claim:
     """
     for statement in guarantee.also:
         if statement.basis is Basis.REFUTED_CLAIM:
-            return Claim(Notion.LOCAL, statement.epsilon, statement.delta, _guarantee_text(statement))
+            return Claim(PrivacyDefinition.LOCAL, statement.epsilon, statement.delta, _guarantee_text(statement))
     raise UsageError("this release makes no claim of the paper's; audit its own claim, or give one")
 
 
 def claim_from_json(text: str) -> Claim:
-    """Read a claim: notion, epsilon and delta, or a whole guarantee as ``nearveil protect --json`` writes it."""
+    """Read a claim: definition, epsilon and delta, or a whole guarantee as ``nearveil protect --json`` writes it."""
     try:
         document = json.loads(text)
         return claim_from_dict(document.get("guarantee", document))
     except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         reason = f": {error}" if isinstance(error, UsageError) else ""
         raise DataError(
-            f'this is not a claim{reason}; write {{"notion": "local", "epsilon": 1.0, "delta": 0}} with a notion '
-            "out of local, interval, metric (epsilon per metre) and elastic (epsilon per step)"
+            f'this is not a claim{reason}; write {{"definition": "local", "epsilon": 1.0, "delta": 0}} with a '
+            "definition out of local, interval, metric (epsilon per meter) and elastic (epsilon per step)"
         ) from None
 
 
 def claim_from_dict(document: dict[str, Any]) -> Claim:
     """Read a claim from plain values, as `Claim.to_dict` and `Guarantee.to_dict` give them."""
-    notion, epsilon = Notion(document["notion"]), document["epsilon"]
-    unit = document.get("unit", notion.unit)
-    if notion is Notion.ELASTIC and unit != notion.unit:
+    definition, epsilon = PrivacyDefinition(document["definition"]), document["epsilon"]
+    unit = document.get("unit", definition.unit)
+    if definition is PrivacyDefinition.ELASTIC and unit != definition.unit:
         raise UsageError("the unit of an elastic epsilon is 'per step'")
-    if notion is Notion.METRIC and _is_number(epsilon):
+    if definition is PrivacyDefinition.METRIC and _is_number(epsilon):
         if unit not in _METRES:
-            raise UsageError("the unit of a metric epsilon is 'per metre' or 'per kilometre'")
+            raise UsageError("the unit of a metric epsilon is 'per meter' or 'per kilometre'")
         epsilon *= _METRES[unit]
-    text = document.get("text") or document.get("title") or f"{notion}, epsilon = {epsilon:.6g}"
-    return Claim(notion, epsilon, document.get("delta", 0.0), str(text), document.get("offset", 0.0))
+    text = document.get("text") or document.get("title") or f"{definition}, epsilon = {epsilon:.6g}"
+    return Claim(definition, epsilon, document.get("delta", 0.0), str(text), document.get("offset", 0.0))
 
 
 def _is_number(value: object) -> bool:

@@ -106,7 +106,7 @@ def within(timeout_s: float, work: Callable[[], _Result]) -> _Result:
 #
 # - the two halves of a call, and two calls, have nearly the same distribution along either axis (by the inequality of
 #   Dvoretzky, Kiefer and Wolfowitz). Fails for noise shared by all rows of a call, for sorted rows, for a drift.
-# - neighbouring rows of a call are alike as often as rows far apart in different calls: equal, or on the same side of
+# - neighboring rows of a call are alike as often as rows far apart in different calls: equal, or on the same side of
 #   the true place. Fails for noise shared by blocks of rows, for rows that undo each other's noise.
 # - rows at the same position in different calls are alike no more often than rows at different ones. Fails for a
 #   mechanism with a fixed seed.
@@ -185,10 +185,10 @@ def _compare_likeness(earlier: FloatArray, outputs: FloatArray, true_place: Floa
         return
     earlier, outputs = earlier[:size], outputs[:size]
     pairs = ((outputs[::2], outputs[1::2]), (earlier, outputs[::-1]), (earlier, outputs))
-    for neighbours, far_apart, same_position in zip(*(_likenesses(*pair, true_place) for pair in pairs), strict=True):
+    for neighbors, far_apart, same_position in zip(*(_likenesses(*pair, true_place) for pair in pairs), strict=True):
         if _rates_differ(same_position, far_apart) > 0:
             raise AuditError(_REPEATED)
-        if _rates_differ(neighbours, far_apart) != 0:
+        if _rates_differ(neighbors, far_apart) != 0:
             raise AuditError(_SHARED)
 
 

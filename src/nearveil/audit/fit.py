@@ -35,10 +35,10 @@ from nearveil.audit.witness import Counts, shared_confidence
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.fit_cells import CellPlan, build_private_cells, tree_noise
-from nearveil.mechanisms.fit_pic import FIXED_POINT, PlacesInMemory, Question, Watch
+from nearveil.mechanisms.fit_pic import FIXED_POINT, ExactAnswers, Question, Watch
 from nearveil.mechanisms.fitting import FitPlan, build_intervals
 from nearveil.mechanisms.registry import MECHANISMS, has_own_fit, mechanism_name
-from nearveil.privacy.guarantee import Guarantee, Notion
+from nearveil.privacy.guarantee import Guarantee, PrivacyDefinition
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, Progress
 
@@ -449,9 +449,9 @@ def _thresholds(scores: FloatArray) -> FloatArray:
 
 
 def _check(claim: Claim, data: Sequence[DataPair], fits: int, confidence: float) -> None:
-    if claim.notion is not Notion.CENTRAL:
+    if claim.definition is not PrivacyDefinition.CENTRAL:
         raise UsageError(
-            f"a fit is audited on a central claim, and this one is {claim.notion}; audit the release instead"
+            f"a fit is audited on a central claim, and this one is {claim.definition}; audit the release instead"
         )
     if not data:
         raise UsageError("a fit is audited on data; take worst_case_data, or give at least one pair")
@@ -579,7 +579,7 @@ class CellsFit:
         return fit
 
 
-class _FewPlaces(PlacesInMemory):
+class _FewPlaces(ExactAnswers):
     """Answers about a few places, counted once for all fits."""
 
     def __init__(self, people: FloatArray, region: Region) -> None:
@@ -598,7 +598,7 @@ class _AllAnsweredError(Exception):
 
 
 def _persons_part(
-    question: Question, noisy: FloatArray, others: PlacesInMemory, everybody: PlacesInMemory
+    question: Question, noisy: FloatArray, others: ExactAnswers, everybody: ExactAnswers
 ) -> FloatArray:
     """The answers that the person has a part in, in units of that part; and the same less the next row's answers."""
     without = question(others).reshape(noisy.shape)

@@ -18,7 +18,7 @@ from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.intervals import Intervals, cell_polygons, diameter
 from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.mechanisms.step_channel import StepChannel
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray, IntArray
 
@@ -38,7 +38,7 @@ _ASKEW = np.array([math.cos(0.3), math.sin(0.3)])
 def audit_pairs(region: Region, claim: Claim, learned: Learned | None = None) -> list[Pair]:
     """Return pairs for anything that works in a region: with intervals or cells, where they are known."""
     pairs = region_pairs(region)
-    if claim.notion is Notion.METRIC:
+    if claim.definition is PrivacyDefinition.METRIC:
         pairs += pairs_by_distance(region, claim.epsilon)
     if isinstance(learned, Intervals):
         pairs = [*interval_pairs(learned), *pairs]
@@ -55,9 +55,9 @@ def place_pairs(
     kind: str = "around the place that was asked for",
 ) -> list[Pair]:
     """Return pairs of a given place and others around it."""
-    if claim.notion is Notion.ELASTIC and isinstance(learned, Cells):
+    if claim.definition is PrivacyDefinition.ELASTIC and isinstance(learned, Cells):
         return with_steps(_cells_around(learned, place, kind), learned)
-    per_metre = claim.epsilon if claim.notion is Notion.METRIC else None
+    per_metre = claim.epsilon if claim.definition is PrivacyDefinition.METRIC else None
     return with_learned(pairs_around(region, place, per_metre, kind), learned)
 
 
@@ -72,7 +72,7 @@ def mechanism_pairs(mechanism: Mechanism, claim: Claim, region: Region | None = 
     else:
         # Of pairs that show the same loss the first is reported: those across a border are the easiest to understand.
         pairs += own
-    if claim.notion is Notion.LOCAL and mechanism.has_density:
+    if claim.definition is PrivacyDefinition.LOCAL and mechanism.has_density:
         pairs += density_pairs(mechanism, claim.epsilon, box)
     return with_learned(pairs, mechanism.learned)
 
@@ -120,7 +120,7 @@ def region_pairs(region: Region) -> list[Pair]:
 
 
 def pairs_by_distance(region: Region, epsilon_per_m: float) -> list[Pair]:
-    """Return pairs at distances where a claim per metre can be tested: in the middle, at an edge, in a corner."""
+    """Return pairs at distances where a claim per meter can be tested: in the middle, at an edge, in a corner."""
     half = np.array(region.half_extent_m)
     corner = region.to_metres([(region.south, region.west)])[0]
     edge = region.to_metres([(region.centre[0], region.west)])[0]
@@ -141,7 +141,7 @@ def pairs_by_distance(region: Region, epsilon_per_m: float) -> list[Pair]:
 def pairs_around(region: Region, place: Place, epsilon_per_m: float | None, kind: str) -> list[Pair]:
     """Return pairs of a place and others around it, towards the middle of the region.
 
-    They lie at distances where a claim per metre can be tested; without one near by, and in the farthest corner.
+    They lie at distances where a claim per meter can be tested; without one near by, and in the farthest corner.
     """
     at = region.to_metres([place])[0]
     away = float(np.hypot(*at))
@@ -170,7 +170,7 @@ def _corner_pairs(region: Region) -> list[Pair]:
     return [
         Pair(south_west, north_east, "in opposite corners of the region"),
         Pair(south_east, north_west, "in opposite corners of the region"),
-        Pair(south_west, south_east, "in neighbouring corners of the region"),
+        Pair(south_west, south_east, "in neighboring corners of the region"),
         Pair(region.centre, north_west, "in the middle and a corner of the region"),
     ]
 
@@ -184,7 +184,7 @@ def _between(region: Region, first_m: FloatArray, second_m: FloatArray, kind: st
 
 
 _ACROSS_M = (60.0, 1.0)
-# A cell's own corners belong to its neighbours as well.
+# A cell's own corners belong to its neighbors as well.
 _INWARDS = 1e-4
 
 
@@ -204,7 +204,7 @@ def interval_pairs(intervals: Intervals) -> list[Pair]:
             *_within(intervals, int(index), name),
             _cell_ends(intervals, int(index), polygons, f"{name} interval"),
         ]
-    # At the region's edge, which bends on the map, a cell's corner may have been moved into a neighbour.
+    # At the region's edge, which bends on the map, a cell's corner may have been moved into a neighbor.
     kept = [pair for pair in with_intervals(within, intervals) if pair.same_interval]
     return [*with_intervals(across, intervals), *kept]
 
@@ -249,12 +249,12 @@ def _cell_ends(intervals: Intervals, index: int, polygons: list[FloatArray], nam
 
 
 def _across(intervals: Intervals, index: int, name: str) -> list[Pair]:
-    """Places on the line between two neighbouring centres, on either side of the boundary between them."""
+    """Places on the line between two neighboring centres, on either side of the boundary between them."""
     distances = np.hypot(*(intervals.centres - intervals.centres[index]).T)
     other = int(np.argsort(distances)[1])
     middle = (intervals.centres[index] + intervals.centres[other]) / 2
     step = (intervals.centres[other] - intervals.centres[index]) / distances[other]
-    kind = f"on either side of a boundary between two intervals (the {name} one and its neighbour)"
+    kind = f"on either side of a boundary between two intervals (the {name} one and its neighbor)"
     # Not beyond the centres themselves, where they are that near.
     gaps = [min(gap_m / intervals.region.metres_per_unit, distances[other]) for gap_m in _ACROSS_M]
     return [_pair(intervals.region, middle - gap / 2 * step, middle + gap / 2 * step, kind) for gap in gaps]
@@ -265,19 +265,19 @@ def _pair(region: Region, first: FloatArray, second: FloatArray, kind: str) -> P
     return Pair(as_place(region, ends[0]), as_place(region, ends[1]), kind)
 
 
-# By the cells: in neighbours, along the shortest way to cells farther off, and within one cell.
+# By the cells: in neighbors, along the shortest way to cells farther off, and within one cell.
 
 
 _STEPS_APART = (2.0, 3.0)
 _AROUND_STEPS = (1.0, 2.0, 3.0)
 _BY_BOUND, _BY_LOSS = 2, 3
 _EDGES_TRIED = 64
-# A corner belongs to the neighbours as well.
+# A corner belongs to the neighbors as well.
 _FROM_CORNER = 0.01
 
 
 def cell_pairs(cells: Cells) -> list[Pair]:
-    """Return pairs in the smallest, the largest and the most unequal neighbours, beyond them, and in one cell."""
+    """Return pairs in the smallest, the largest and the most unequal neighbors, beyond them, and in one cell."""
     first, second, _ = graph_of(cells).edges
     sides = cells.sides
     together, ratio = sides[first] + sides[second], np.abs(np.log(sides[first] / sides[second]))
@@ -290,8 +290,8 @@ def cell_pairs(cells: Cells) -> list[Pair]:
     for name, edges in chosen.items():
         edge = int(edges[len(edges) // 2])
         source, target = int(first[edge]), int(second[edge])
-        pairs.append(_cell_pair(cells, source, target, f"in two of the {name} neighbouring cells"))
-        pairs += _beyond(cells, source, target, f"in two of the {name} neighbouring cells")
+        pairs.append(_cell_pair(cells, source, target, f"in two of the {name} neighboring cells"))
+        pairs += _beyond(cells, source, target, f"in two of the {name} neighboring cells")
     for name, cell in (("smallest", int(np.argmin(sides))), ("largest", int(np.argmax(sides)))):
         west, south, east, north = cells.boxes()[cell]
         inwards = _FROM_CORNER * np.array([east - west, north - south])
@@ -301,9 +301,9 @@ def cell_pairs(cells: Cells) -> list[Pair]:
 
 
 def channel_pairs(channel: StepChannel, epsilon: float) -> list[Pair]:
-    """Return pairs in neighbouring cells that a channel's own numbers say lose most, and beyond them.
+    """Return pairs in neighboring cells that a channel's own numbers say lose most, and beyond them.
 
-    These are the neighbours with the largest bounds, and those with most probability of a loss near ``epsilon`` per
+    These are the neighbors with the largest bounds, and those with most probability of a loss near ``epsilon`` per
     step or above it. The numbers may be wrong: they only say where to look.
     """
     cells = channel.cells
@@ -321,12 +321,12 @@ def channel_pairs(channel: StepChannel, epsilon: float) -> list[Pair]:
     by_loss = by_bound[np.argsort(-np.array(excess), kind="stable")]
     pairs = []
     for edges, number, kind in (
-        (by_bound, _BY_BOUND, "in neighbouring cells with the largest bound"),
-        (by_loss, _BY_LOSS, "in neighbouring cells whose probabilities differ most"),
+        (by_bound, _BY_BOUND, "in neighboring cells with the largest bound"),
+        (by_loss, _BY_LOSS, "in neighboring cells whose probabilities differ most"),
     ):
         pairs += [_cell_pair(cells, int(first[edge]), int(second[edge]), kind) for edge in edges[:number]]
     worst = int(by_loss[0])
-    kind = "in neighbouring cells whose probabilities differ most"
+    kind = "in neighboring cells whose probabilities differ most"
     return [*pairs, *_beyond(cells, int(first[worst]), int(second[worst]), kind, sums)]
 
 

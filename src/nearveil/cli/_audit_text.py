@@ -15,7 +15,7 @@ from nearveil.audit.fit import VIEWS, FitReport, describe_fit, fit_to_audit, vie
 from nearveil.audit.fit_witness import FitWitness
 from nearveil.audit.witness import Witness
 from nearveil.mechanisms.base import Mechanism
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.report.text_table import text_table
 
 _WIDTH = 110
@@ -188,7 +188,7 @@ def _pairs_table(report: AuditReport) -> str:
         return ""
     counted = report.witness.pair if report.witness else None
     explored.sort(key=lambda summary: (summary.pair is not counted, -_share(summary)))
-    by_steps = report.claim.notion is Notion.ELASTIC
+    by_steps = report.claim.definition is PrivacyDefinition.ELASTIC
     rows = [
         [
             _length(summary.pair.distance_m),

@@ -34,7 +34,7 @@ from nearveil.evaluation.attack import AttackOutcome, PopulationAttack, attack_p
 from nearveil.evaluation.attack_experiment import LEAST_TAU_M, AttackProtocol
 from nearveil.io.atomic import check_output
 from nearveil.io.datasets import Dataset, DatasetName
-from nearveil.io.people import ReadOptions
+from nearveil.io.location import ReadOptions
 from nearveil.report.tables import attack_document, table_notes, with_paper
 from nearveil.report.text_table import text_table
 

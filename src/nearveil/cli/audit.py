@@ -305,8 +305,6 @@ class _Run:
             )
         if "intervals" in chosen.parameters:
             raise UsageError("the --intervals file is already fitted; leave it out to audit the fit")
-        if "least_radius_m" in chosen.parameters:
-            raise UsageError("least_radius_m is applied after the fit and cannot change the verdict; leave it out")
         if chosen.name is None and "hide_among" not in chosen.parameters:
             chosen = replace(chosen, name="dprs")
         takes = chosen.entry.parameters

@@ -63,7 +63,7 @@ def certify(
 
 def _as_text(certified: MechanismCertificate, out: Path | None) -> str:
     guarantee, certificate = certified.guarantee, certified.certificate
-    unit = "" if guarantee.unit == "per person" else f" {guarantee.unit}"
+    unit = "" if guarantee.unit == "per user" else f" {guarantee.unit}"
     frame = {
         "degrees": "degrees of latitude and longitude",
         "metres": "metres from the centre of the region",
@@ -93,8 +93,8 @@ def _check(path: Path, *, trusted: str | None, as_json: bool) -> None:
     if as_json:
         say_json({**asdict(found), "holds": found.holds})
     elif found.holds:
-        notion, learned = certified.guarantee.notion, certified.mechanism.learns or "intervals"
-        unit = f" {notion.unit}" if notion.is_by_distance else ""
+        definition, learned = certified.guarantee.definition, certified.mechanism.learns or "intervals"
+        unit = f" {definition.unit}" if definition.is_by_distance else ""
         say(
             f"The certificate holds: the recomputed bound is at most {found.bound:.6g}{unit}; the locations named "
             f"attain {found.attained:.6g}{unit};\nnone of {found.tried:,} random pairs lost more than "

@@ -8,15 +8,24 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from nearveil.cli._command import group, option
 from nearveil.cli._options import FILE, json_option
 from nearveil.cli._output import say, say_json, waiting
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.dataset_statistics import DatasetStatistics, describe_dataset
-from nearveil.io.datasets import SNAP_FILES, SNAP_URL, Dataset, DatasetName, cache_folder, find_check_ins, load_dataset
-from nearveil.io.download import ByteProgress, Fetched, fetch_snap
+from nearveil.io.datasets import (
+    SNAP_FILES,
+    SNAP_URL,
+    Dataset,
+    DatasetName,
+    Fetched,
+    cache_folder,
+    fetch_snap,
+    find_check_ins,
+    load_dataset,
+)
 from nearveil.report.text_table import text_table
 
 _GENERATED = (DatasetName.GAUSSIAN, DatasetName.BETA)
@@ -138,14 +147,38 @@ def _statistics_table(described: list[DatasetStatistics]) -> str:
 
 def _fetched_lines(name: DatasetName, fetched: Fetched) -> list[str]:
     state = "already there" if fetched.was_there else "downloaded"
-    return [f"{name.value}: {fetched.path} ({state})", f"  SHA-256 {fetched.sha256}", f"  {fetched.basis.value}"]
+    basis = (
+        "its SHA-256 is the one expected"
+        if SNAP_FILES[name].sha256
+        else "no SHA-256 is known for this file: its gzip checksum is right and its number of check-ins near SNAP's"
+    )
+    return [f"{name.value}: {fetched.path} ({state})", f"  SHA-256 {fetched.sha256}", f"  {basis}"]
 
 
 @contextmanager
-def _download_bar(title: str) -> Iterator[ByteProgress]:
+def _download_bar(title: str) -> Iterator[_Bar]:
     """Show a progress bar in bytes if standard error is a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield _Bar(bar, bar.add_task(title, total=None))
+
+
+class _Bar:
+    """What pooch takes for a progress bar."""
+
+    total = 0
+
+    def __init__(self, bar: Progress, task: TaskID) -> None:
+        self._bar, self._task = bar, task
+
+    def update(self, count: int) -> None:
+        """Show that bytes have arrived."""
+        self._bar.update(self._task, advance=count, total=self.total or None)
+
+    def reset(self) -> None:
+        """Start again from nothing."""
+        self._bar.reset(self._task)
+
+    def close(self) -> None:
+        """Nothing is left to do."""

@@ -12,7 +12,6 @@ from typing import cast
 
 import click
 import numpy as np
-import pyarrow as pa
 
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import AttackResult
@@ -39,8 +38,6 @@ from nearveil.evaluation.utility import (
 )
 from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset
-from nearveil.io.files import write_people
-from nearveil.io.people import Layout, LocationColumn, People
 from nearveil.io.synthetic import PEOPLE, synthetic_city
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.dprs import DPRS
@@ -243,10 +240,11 @@ def _write_files(city: City, out: Path) -> None:
     title = f"The same attacks on three services with the same {PEOPLE:,} synthetic users"
     with replacing(out / "before-after.png", force=True) as partial:
         draw_before_after(columns, city.users.region, partial, title=title, tau_m=tau_m)
-    layout = Layout(latitude=LocationColumn("latitude", 1), longitude=LocationColumn("longitude", 2))
-    ids = pa.table({"person": np.arange(1, PEOPLE + 1)})
     for name, places in (("people.csv", city.users.places), ("published.csv", city.default.served)):
-        write_people(People(places.round(6), ids, layout), out / name, force=True)
+        with replacing(out / name, force=True) as partial:
+            rows = np.column_stack([np.arange(1, PEOPLE + 1), places])
+            header = "person,latitude,longitude"
+            np.savetxt(partial, rows, fmt=["%d", "%.6f", "%.6f"], delimiter=",", header=header, comments="")
 
 
 def _side_by_side(city: City) -> str:

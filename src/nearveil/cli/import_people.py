@@ -14,9 +14,8 @@ from nearveil.cli._command import command, option
 from nearveil.cli._options import FILE, reading_options
 from nearveil.cli._output import progress_bar, say, warn
 from nearveil.errors import UsageError
-from nearveil.io.columns import column_position, person_columns
-from nearveil.io.files import open_people
-from nearveil.io.people import PeopleStream, ReadOptions
+from nearveil.io.location import id_columns, only_column
+from nearveil.io.readers import ReadOptions, Source, open_source
 from nearveil.nearby import importing
 from nearveil.nearby.importing import Imported, PlacesOfPeople
 from nearveil.nearby.stores import is_postgres
@@ -76,7 +75,7 @@ def import_people(
     total, people = _people(address, table, id_column, reading)
     with closing(Service.open(Settings.load(config, os.environ, options))) as service:
         with progress_bar("importing people", total) as advance:
-            imported = importing.import_people(service.publisher, people, clip=reading.clip, progress=advance)
+            imported = importing.import_people(service.publisher, people, progress=advance)
         publishes_at = service.publisher.starts_at(service.publisher.epoch + 1)
     _say(imported, publishes_at)
 
@@ -87,8 +86,8 @@ def _people(
     if not is_postgres(address):
         if table is not None:
             raise UsageError("--table is for databases; a file has one table")
-        stream = open_people(address, reading, carry=False)
-        return stream.rows, _of_file(stream, id_column)
+        file = open_source(address, reading)
+        return file.rows, _of_file(file, id_column)
     # Only now: its driver takes time to load.
     from nearveil.io.postgres_table import PeopleTable  # noqa: PLC0415
 
@@ -104,15 +103,15 @@ def _people(
     return given.count(address), given.batches(address)
 
 
-def _of_file(stream: PeopleStream, id_column: str | None) -> Iterator[PlacesOfPeople]:
-    names = stream.carried.names
-    usual = person_columns(names)
+def _of_file(file: Source, id_column: str | None) -> Iterator[PlacesOfPeople]:
+    usual = id_columns(file.columns)
     if id_column is None and len(usual) != 1:
-        raise UsageError(f"say which column tells people apart with --id; there are {', '.join(names) or 'none'}")
-    position = column_position(names, id_column or usual[0])
-    for people in stream.batches([position]):
-        ids = people.carried.column(0).to_pylist()
-        yield [None if one is None else str(one) for one in ids], people.points
+        raise UsageError(
+            f"say which column tells people apart with --id; there are {', '.join(file.columns) or 'none'}"
+        )
+    for batch in file.batches([only_column(file.columns, id_column or usual[0])]):
+        ids = batch.table.column(0).to_pylist()
+        yield [None if one is None else str(one) for one in ids], batch.points
 
 
 def _say(imported: Imported, publishes_at: float) -> None:

@@ -25,7 +25,7 @@ from nearveil.errors import UsageError, require_package
 from nearveil.evaluation.plan import Goal
 from nearveil.evaluation.plan import plan as make_plan
 from nearveil.io.atomic import check_output, replacing
-from nearveil.io.people import ReadOptions
+from nearveil.io.location import ReadOptions
 
 
 def _goal(name: str, kind: Any, text: str) -> Callable[[Any], Any]:

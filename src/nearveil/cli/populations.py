@@ -8,13 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from nearveil.cli._output import progress_bar, warn
+from nearveil.cli._output import progress_bar
 from nearveil.errors import DataError, UsageError
-from nearveil.io.columns import person_columns
 from nearveil.io.datasets import Dataset, DatasetName, load_dataset
-from nearveil.io.files import read_people
-from nearveil.io.input_file import is_standard
-from nearveil.io.people import People, ReadOptions
+from nearveil.io.location import id_columns
+from nearveil.io.readers import STANDARD_STREAM, ReadOptions, Source, open_source, read_points
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.base import Mechanism
 from nearveil.region import Region
@@ -38,15 +36,11 @@ def dataset_population(name: DatasetName) -> Population:
 
 def file_population(path: Path, region: Region, read: ReadOptions) -> Population:
     """Return the people of a file; their ids are those of a column such as person, id or user, or row numbers."""
-    people = read_people(path, read, carry=False, region=region)
-    for warning in people.warnings:
-        warn(warning)
-    name = "standard input" if is_standard(path) else path.name
-    if not len(people.points):
-        raise DataError(f"{name} has no people in it; a service without people cannot be attacked")
-    dataset = Dataset(name, region, region.check(people.points))
-    column = next(iter(person_columns(people.carried.column_names)), None)
-    return Population(dataset, _by_row(len(dataset.places)) if column is None else _by_id(people, column))
+    source = open_source(path, read)
+    name = "standard input" if str(path) == STANDARD_STREAM else path.name
+    dataset = Dataset(name, region, region.check(read_points(source)))
+    column = next(iter(id_columns(source.columns)), None)
+    return Population(dataset, _by_row(len(dataset.places)) if column is None else _by_id(source, column))
 
 
 def _by_row(count: int) -> Callable[[str], int]:
@@ -58,9 +52,10 @@ def _by_row(count: int) -> Callable[[str], int]:
     return number_of
 
 
-def _by_id(people: People, column: str) -> Callable[[str], int]:
+def _by_id(source: Source, column: str) -> Callable[[str], int]:
     def number_of(person: str) -> int:
-        ids = np.array([str(value) for value in people.carried.column(column).to_pylist()])
+        batches = source.batches([column])
+        ids = np.array([str(value) for batch in batches for value in batch.table.column(0).to_pylist()])
         found = np.flatnonzero(ids == person)
         if len(found) == 0:
             raise UsageError(f"there is no such person in column {column!r}; check --person")

@@ -12,7 +12,7 @@ from nearveil.cli._output import progress_bar, say, warn
 from nearveil.errors import UsageError
 from nearveil.evaluation.studies import BEYOND, PAPER
 from nearveil.io.datasets import DatasetName
-from nearveil.io.people import ReadOptions
+from nearveil.io.location import ReadOptions
 
 _PARTS = ("paper", *PAPER, *BEYOND, "beyond")
 
@@ -105,9 +105,8 @@ def reproduce(
     from nearveil.report.tables import frame_text  # noqa: PLC0415
     from nearveil.report.text_table import TEXT_WIDTH  # noqa: PLC0415
 
-    useless = [*(["--region"] if region is not None else []), *reading.arguments()[:1]]
-    if useless and source is None:
-        raise UsageError(f"{useless[0]} is for --input FILE; leave it out")
+    if source is None and (region is not None or reading != ReadOptions()):
+        raise UsageError("--region and how a file is read are for --input FILE; leave them out")
     found = run(
         part,
         datasets=datasets,

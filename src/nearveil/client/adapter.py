@@ -290,7 +290,7 @@ def attack_adapter(
     seed: int = 1,
 ) -> AttackOutcome:
     """Attack one's own service through an adapter, and put the result beside the truth."""
-    place = region.to_metres(region.check_place(truth, "truth=", chosen=True))[0]
+    place = region.to_metres(region.check_place(truth, "truth="))[0]
     true_m = (float(place[0]), float(place[1]))
     if not answers.is_list:
         (setup,) = set_up_attacks([method], region, colluders=[1], tau_m=tau_m, answers=answers)

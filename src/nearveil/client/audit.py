@@ -308,7 +308,7 @@ class Audit:
         """Create targets and have them published, or return the known one."""
         known = self._plan.known_target
         if known is not None:
-            place = self._region.check_place((known.latitude, known.longitude), "truth=", chosen=False)
+            place = self._region.check_place((known.latitude, known.longitude), "truth=")
             place_m = self._region.to_metres(place)[0]
             return [_Target(known.person, (float(place_m[0]), float(place_m[1])))]
         places = synthetic_city(self._plan.targets, self._region, rng=self._plan.seed)

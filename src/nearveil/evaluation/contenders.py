@@ -19,7 +19,7 @@ from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.registry import MECHANISMS, Strength, entry_of_class, is_own, mechanism_entry
 from nearveil.mechanisms.square import Square
 from nearveil.mechanisms.srr import SRR
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.region import named_region
 
 # What private cells and intervals cost each user that they are made from.
@@ -166,6 +166,6 @@ def contender(name: str | type[Mechanism]) -> Contender:
     stated, failure = mechanism.guarantee, None if entry.is_own else failure_of(mechanism)
     swept, values = (entry.strength, entry.strengths) if entry.strengths else (None, (1.0,))
     sound = stated.holds and all(one.holds for one in stated.also) and failure is None
-    everywhere = stated.is_promised and stated.notion in (Notion.LOCAL, Notion.METRIC)
+    everywhere = stated.is_promised and stated.definition in (PrivacyDefinition.LOCAL, PrivacyDefinition.METRIC)
     arguments = ("--mechanism", key)
     return Contender(key, entry.label, mechanism, swept, values, sound, everywhere, False, arguments, failure)

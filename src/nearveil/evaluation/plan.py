@@ -11,15 +11,13 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from scipy.optimize import brentq
 
 from nearveil.errors import DataError, UsageError
@@ -29,10 +27,9 @@ from nearveil.evaluation.parallel import in_parallel
 from nearveil.evaluation.stats import Estimate
 from nearveil.evaluation.tradeoff import Sizes, measure, together
 from nearveil.html_card import html_card
-from nearveil.io.columns import person_columns
 from nearveil.io.datasets import Dataset
-from nearveil.io.files import extension_of, read_people
-from nearveil.io.people import ReadOptions
+from nearveil.io.location import ReadOptions, id_columns
+from nearveil.io.readers import extension_of, open_source, read_points
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import Cells, load_cells
 from nearveil.mechanisms.fit_cells import check_hide_among
@@ -339,8 +336,8 @@ def _users(
 ) -> tuple[Dataset, tuple[str, ...]]:
     """Return users, one at each location, and warnings."""
     box = WHOLE_EARTH if region is None else as_region(region)
-    found = read_people(people, read, carry=False, region=box) if isinstance(people, str | Path) else None
-    rows = (box.clip if read.clip else box.check)(people if found is None else found.points)
+    source = open_source(people, read) if isinstance(people, str | Path) else None
+    rows = box.check(people if source is None else read_points(source))
     places = np.unique(rows, axis=0)
     try:
         # Noise is to stay within a box that is drawn around users.
@@ -352,16 +349,16 @@ def _users(
     repeated, warnings = len(rows) - len(places), []
     if repeated:
         warnings.append(f"{repeated:,} rows repeat a location and were left out: a plan has one user at each location")
-    if found is None:
+    if source is None:
         return dataset, tuple(warnings)
-    for name in person_columns(found.carried.column_names):
-        ids = found.carried.column(name)
-        if not pa.types.is_nested(ids.type) and len(pc.unique(ids)) < len(ids):
+    for name in id_columns(source.columns):
+        ids = {str(one) for batch in source.batches([name]) for one in batch.table.column(0).to_pylist()}
+        if len(ids) < len(rows):
             warnings.append(
                 f"column {name!r} looks like a user's id and repeats: the plan counts every location as a user of its "
                 "own, but several rows of one user protect that user less than it says"
             )
-    return dataset, (*found.warnings, *warnings)
+    return dataset, tuple(warnings)
 
 
 def protect_command(
@@ -373,7 +370,18 @@ def protect_command(
     output = f"published{extension}" if path.name == f"protected{extension}" else f"protected{extension}"
     box = f"{region.south},{region.west},{region.north},{region.east}" if isinstance(region, Region) else region
     where = [] if box is None else ["--region", box]
-    return shlex.join(["nearveil", "protect", str(path), output, *where, *read.arguments(), *arguments])
+    return shlex.join(["nearveil", "protect", str(path), output, *where, *_options_of(read), *arguments])
+
+
+def _options_of(read: ReadOptions) -> list[str]:
+    """Return the command's options that say how a file is read."""
+    given = {field.name: getattr(read, field.name) for field in fields(ReadOptions)}
+    given = {
+        **given,
+        "columns": ",".join(read.columns),
+        "delimiter": "tab" if read.delimiter == "\t" else read.delimiter,
+    }
+    return [word for name, value in given.items() if value for word in (f"--{name}", value)]
 
 
 # What is tried.

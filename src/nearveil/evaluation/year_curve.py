@@ -14,8 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearveil.nearby.publishing.protection import Protection
-from nearveil.privacy.ledger.budget import duration_text
+from nearveil.nearby.publishing.protection import Protection, duration_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -58,7 +58,7 @@ _REVEALING_WORDS = frozenset(
     geohash h3 s2 quadkey pluscode olc what3words w3w mgrs utm tile cell easting northing altitude elevation
     lat latitude lon lng longitude latlon latlng latlong lonlat gps position pos coord coords coordinate coordinates
     point geom geometry wkt geo center centre bbox location loc locationid place placeid venue venueid poi checkin spot
-    city town village suburb district neighbourhood neighborhood borough county region
+    city town village suburb district neighborhood neighborhood borough county region
     ip ipaddress ssid bssid wifi cellid tower
     adresse anschrift wohnadresse wohnanschrift strasse strassenname hausnummer hausnr wohnung postleitzahl wohnort
     wohnsitz ort ortsteil stadt stadtteil bezirk landkreis gemeinde standort koordinate koordinaten breitengrad

@@ -1,4 +1,4 @@
-"""The two files of check-ins that SNAP publishes: what is known of them, and how they are read.
+"""The paper's four populations: two that are generated, two of real check-ins, which SNAP publishes.
 
 The data: E. Cho, S. A. Myers, J. Leskovec, "Friendship and Mobility: User Movement in Location-Based Social Networks",
 KDD 2011; https://snap.stanford.edu/data/loc-Brightkite.html and https://snap.stanford.edu/data/loc-Gowalla.html.
@@ -7,37 +7,33 @@ KDD 2011; https://snap.stanford.edu/data/loc-Brightkite.html and https://snap.st
 from __future__ import annotations
 
 import os
+import re
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
 
-from nearveil.errors import DataError
-from nearveil.io.files import read_people
+from nearveil.errors import DataError, OutputError, UsageError, require_package
 from nearveil.region import Region, named_region
 from nearveil.types import FloatArray
 
 SNAP_URL = "https://snap.stanford.edu/data/"
+DATA_DIR_VARIABLE = "NEARVEIL_DATA_DIR"
+CACHE_DIR_VARIABLE = "NEARVEIL_CACHE_DIR"
+SYNTHETIC_USERS = 25_000
+
+_SEED = 20_260
+_FILE_NAMES = ("{name}_sf.csv.gz", "{name}_sf.csv", "{name}.csv.gz", "{name}.csv", "{name}.parquet")
 
 
 @dataclass(frozen=True, slots=True)
 class SnapFile:
-    """One file of SNAP.
-
-    Attributes
-    ----------
-    name : str
-        Of the file, on SNAP's server and on disk.
-    check_ins : int
-        How many SNAP's page says there are.
-    sha256 : str, optional
-        Checksum of the file; None where no published one is known.
-    """
+    """One file of SNAP: its name, how many check-ins SNAP's page counts, and its checksum if one is known."""
 
     name: str
     check_ins: int
@@ -45,8 +41,8 @@ class SnapFile:
 
 
 # SNAP publishes no checksums. That of Gowalla stands in several public repositories, among them
-# Spatial-Temporal-Data-Mining/TrajDL (src/trajdl/datasets/open_source/conf.py, with the size, 105,470,044 bytes) and
-# ISG-Siegen/OmniRec (src/omnirec/data_loaders/gowalla.py). For Brightkite none was found.
+# Spatial-Temporal-Data-Mining/TrajDL (src/trajdl/datasets/open_source/conf.py) and ISG-Siegen/OmniRec
+# (src/omnirec/data_loaders/gowalla.py). For Brightkite none was found.
 SNAP_FILES = {
     "brightkite": SnapFile("loc-brightkite_totalCheckins.txt.gz", 4_491_143),
     "gowalla": SnapFile(
@@ -56,100 +52,8 @@ SNAP_FILES = {
     ),
 }
 
-# The files do not hold exactly what SNAP's pages count: Brightkite is said to have 5.7 % more rows, Gowalla
-# two more. What has to be noticed is another file, or half of one.
+# Brightkite is said to have 5.7 % more rows than it has. What has to be noticed is another file, or half of one.
 _FEWEST_OF_PUBLISHED, _MOST_OF_PUBLISHED = 0.99, 1.06
-
-_COLUMNS = ["user", "time", "latitude", "longitude", "location"]
-_PLACE = ["latitude", "longitude"]
-_BLOCK_BYTES = 1 << 20
-_NUMBER = r"^-?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?$"
-
-
-class _DamagedError(Exception):
-    """The file cannot be read to its end."""
-
-
-def read_snap_places(path: Path, region: Region) -> FloatArray:
-    """Return the distinct (latitude, longitude) of the check-ins inside a region.
-
-    Rows that cannot be read, that are not a place on earth, or that say (0, 0), are left out. The file is read a block
-    at a time, so that memory does not grow with it.
-    """
-    try:
-        inside = [places[region.contains(places)] for places in _blocks(path)]
-    except _DamagedError:
-        raise DataError(
-            f"{path} is damaged or not the file that SNAP publishes; remove it and fetch it again"
-        ) from None
-    found = np.concatenate(inside) if inside else np.empty((0, 2))
-    if not len(found):
-        raise DataError(f"{path} has no check-ins in the region; remove it and fetch it again")
-    return np.unique(found, axis=0)
-
-
-def snap_fault(path: Path, expected: SnapFile) -> str | None:
-    """Say what is wrong with the content of a file, or return None.
-
-    Reading it to the end checks the length and the CRC that gzip keeps. That is not a proof against somebody who means
-    harm, but nothing that breaks on the way gets through.
-    """
-    try:
-        count = sum(len(places) for places in _blocks(path))
-    except _DamagedError:
-        return "it is damaged or no gzip file of check-ins"
-    if _FEWEST_OF_PUBLISHED <= count / expected.check_ins <= _MOST_OF_PUBLISHED:
-        return None
-    return f"it has {count:,} check-ins with a place where SNAP counts {expected.check_ins:,}"
-
-
-def _blocks(path: Path) -> Iterator[FloatArray]:
-    """Give the places of the check-ins, some tens of thousands at a time."""
-    reading = pyarrow.csv.ReadOptions(column_names=_COLUMNS, block_size=_BLOCK_BYTES)
-    parsing = pyarrow.csv.ParseOptions(delimiter="\t", quote_char=False, invalid_row_handler=lambda _row: "skip")
-    # As text: a value that is not a number must cost its row, not the whole file.
-    converting = pyarrow.csv.ConvertOptions(
-        include_columns=_PLACE, column_types=dict.fromkeys(_PLACE, pa.string()), strings_can_be_null=True
-    )
-    try:
-        with pa.input_stream(str(path), compression="gzip") as stream:
-            reader = pyarrow.csv.open_csv(
-                stream, read_options=reading, parse_options=parsing, convert_options=converting
-            )
-            for batch in reader:
-                yield _places(batch)
-    except (pa.ArrowException, OSError):
-        # Arrow's own message may quote a row.
-        raise _DamagedError from None
-
-
-def _places(batch: pa.RecordBatch) -> FloatArray:
-    degrees = np.column_stack([_numbers(batch.column(name)) for name in _PLACE])
-    on_earth = (np.abs(degrees) <= (90.0, 180.0)).all(axis=1)
-    somewhere: FloatArray = degrees[on_earth & (degrees != 0.0).any(axis=1)]
-    return somewhere
-
-
-def _numbers(text: pa.Array) -> FloatArray:
-    """Return text as numbers, NaN where it is none."""
-    try:
-        numbers = text.cast(pa.float64())
-    except pa.ArrowInvalid:
-        is_number = pc.match_substring_regex(text, _NUMBER)
-        numbers = pc.if_else(is_number, text, pa.scalar(None, pa.string())).cast(pa.float64())
-    found: FloatArray = numbers.to_numpy(zero_copy_only=False)
-    return found
-
-
-# The paper's four populations: two that are generated, two of real check-ins that are read from files.
-
-
-DATA_DIR_VARIABLE = "NEARVEIL_DATA_DIR"
-CACHE_DIR_VARIABLE = "NEARVEIL_CACHE_DIR"
-SYNTHETIC_PEOPLE = 25_000
-
-_SEED = 20_260
-_FILE_NAMES = ("{name}_sf.csv.gz", "{name}_sf.csv", "{name}.csv.gz", "{name}.csv", "{name}.parquet")
 
 
 class DatasetName(StrEnum):
@@ -163,7 +67,7 @@ class DatasetName(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
-    """People of one population, one place each.
+    """Users of one population, one location each.
 
     Attributes
     ----------
@@ -174,7 +78,7 @@ class Dataset:
     places : ndarray of shape (n, 2)
         Latitude and longitude in degrees.
     source : str
-        Where the places come from, for a report: ``generated``, ``SNAP original``, ``reconstruction (FILE)`` or
+        Where they come from, for a report: ``generated``, ``SNAP original``, ``reconstruction (FILE)`` or
         ``file (FILE)``; empty if not known.
     """
 
@@ -187,19 +91,14 @@ class Dataset:
 def load_dataset(name: DatasetName, data_dir: Path | None = None) -> Dataset:
     """Return one of the paper's populations in the San Francisco region.
 
-    Parameters
-    ----------
-    name : DatasetName
-        ``gaussian``: 25,000 people with normal coordinates; ``beta``: 25,000 with B(2, 5) coordinates; both the same
-        on every machine. ``brightkite``, ``gowalla``: real check-ins, read from a file, equal places dropped.
-    data_dir : Path, optional
-        Folder with the files of check-ins, looked into before the usual ones (`find_check_ins`).
+    ``gaussian`` and ``beta`` have 25,000 users with normal and B(2, 5) coordinates, the same on every machine.
+    ``brightkite`` and ``gowalla`` are real check-ins, read from a file (`find_check_ins`), equal locations dropped.
     """
     region = named_region("san-francisco")
-    if name is DatasetName.GAUSSIAN:
-        return Dataset(name.value, region, _gaussian(region), "generated")
-    if name is DatasetName.BETA:
-        return Dataset(name.value, region, _beta(region), "generated")
+    if name in (DatasetName.GAUSSIAN, DatasetName.BETA):
+        square = _gaussian() if name is DatasetName.GAUSSIAN else _beta()
+        places = region.clip(region.with_scaling("per-axis").from_square(square))
+        return Dataset(name.value, region, places, "generated")
     path = find_check_ins(name, data_dir)
     if path is None:
         raise DataError(
@@ -207,8 +106,14 @@ def load_dataset(name: DatasetName, data_dir: Path | None = None) -> Dataset:
             f"get it with: nearveil datasets fetch {name.value}"
         )
     if path.name == SNAP_FILES[name].name:
-        return Dataset(name.value, region, read_snap_places(path, region), "SNAP original")
-    places = region.check(read_people(path, carry=False).points)
+        inside = [places[region.contains(places)] for places in _check_ins(path)]
+        found = np.concatenate([np.empty((0, 2)), *inside])
+        if not len(found):
+            raise DataError(f"{path} has no check-ins in the region; remove it and fetch it again")
+        return Dataset(name.value, region, np.unique(found, axis=0), "SNAP original")
+    from nearveil.io.readers import read_points  # noqa: PLC0415 - loads pyarrow
+
+    places = region.check(read_points(path))
     kind = "reconstruction" if path.name.startswith(f"{name.value}_sf.") else "file"
     return Dataset(name.value, region, np.unique(places, axis=0), f"{kind} ({path.name})")
 
@@ -216,9 +121,8 @@ def load_dataset(name: DatasetName, data_dir: Path | None = None) -> Dataset:
 def find_check_ins(name: DatasetName, data_dir: Path | None = None) -> Path | None:
     """Return the file of a population of real check-ins, or None.
 
-    The first folder that has one counts: the one given, the one named by ``NEARVEIL_DATA_DIR``, the `cache_folder`.
-    In a folder that has both SNAP's original and a part of it (``NAME_sf.csv.gz``), the original is taken, since it
-    is the real thing.
+    The first folder that has one counts: the one given, the one named by ``NEARVEIL_DATA_DIR``, the `cache_folder`. Of
+    SNAP's original and a part of it (``NAME_sf.csv.gz``) in one folder, the original is taken.
     """
     if data_dir is not None and not data_dir.is_dir():
         raise DataError(f"there is no folder {data_dir}; check data_dir=")
@@ -237,21 +141,129 @@ def cache_folder() -> Path:
     return (Path(caches) if caches else Path.home() / ".cache") / "nearveil"
 
 
-def _gaussian(region: Region) -> FloatArray:
-    """N(0, 1) on both axes, four deviations to the edge; points outside are drawn again."""
+def _gaussian() -> FloatArray:
+    """N(0, 1) on both axes of [-1, 1]², four deviations to the edge; points outside are drawn again."""
     rng = np.random.default_rng([_SEED, 1])
     drawn = np.empty((0, 2))
-    while len(drawn) < SYNTHETIC_PEOPLE:
-        more = rng.normal(size=(SYNTHETIC_PEOPLE, 2)) / 4
+    while len(drawn) < SYNTHETIC_USERS:
+        more = rng.normal(size=(SYNTHETIC_USERS, 2)) / 4
         drawn = np.vstack([drawn, more[(np.abs(more) < 1).all(axis=1)]])
-    return _spread_over(region, drawn[:SYNTHETIC_PEOPLE])
+    return drawn[:SYNTHETIC_USERS]
 
 
-def _beta(region: Region) -> FloatArray:
-    rng = np.random.default_rng([_SEED, 2])
-    return _spread_over(region, 2 * rng.beta(2, 5, (SYNTHETIC_PEOPLE, 2)) - 1)
+def _beta() -> FloatArray:
+    return 2 * np.random.default_rng([_SEED, 2]).beta(2, 5, (SYNTHETIC_USERS, 2)) - 1
 
 
-def _spread_over(region: Region, square: FloatArray) -> FloatArray:
-    """Scale the square [-1, 1]² to the region, each axis on its own."""
-    return region.clip(region.with_scaling("per-axis").from_square(square))
+def _check_ins(path: Path) -> Iterator[FloatArray]:
+    """Return the locations on Earth of SNAP's file, some at a time; (0, 0) is none."""
+    import pyarrow as pa  # noqa: PLC0415 - generated populations do without
+    import pyarrow.csv  # noqa: PLC0415
+
+    place = ["latitude", "longitude"]
+    try:
+        with pa.input_stream(str(path), compression="gzip") as stream:
+            reader = pyarrow.csv.open_csv(
+                stream,
+                pyarrow.csv.ReadOptions(column_names=["user", "time", *place, "location"]),
+                pyarrow.csv.ParseOptions(delimiter="\t", quote_char=False, invalid_row_handler=lambda _row: "skip"),
+                pyarrow.csv.ConvertOptions(include_columns=place, column_types=dict.fromkeys(place, pa.float64())),
+            )
+            for batch in reader:
+                degrees = np.column_stack([batch.column(name).to_numpy(zero_copy_only=False) for name in place])
+                yield degrees[(np.abs(degrees) <= (90.0, 180.0)).all(axis=1) & (degrees != 0.0).any(axis=1)]
+    except (pa.ArrowException, OSError):
+        # Arrow's own message may quote a row.
+        raise DataError(
+            f"{path} is damaged or not the file that SNAP publishes; remove it and fetch it again"
+        ) from None
+
+
+# Downloads.
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A file that is in its place, its checksum, and whether it was there already."""
+
+    path: Path
+    sha256: str
+    was_there: bool
+
+
+def fetch_snap(
+    name: str, folder: Path, *, base_url: str = SNAP_URL, sha256: str | None = None, progress: Any = None
+) -> Fetched:
+    """Download a file of check-ins with pooch, unless it is there, and check it; no file stays that fails the check.
+
+    Parameters
+    ----------
+    name : str
+        ``brightkite`` or ``gowalla``.
+    folder : Path
+        Where the file goes; made if need be.
+    base_url : str
+        Address of the folder on the server: SNAP or a mirror.
+    sha256 : str, optional
+        Checksum to expect, if it is not the one known.
+    progress : optional
+        A progress bar as pooch takes one, with ``total``, ``update``, ``reset`` and ``close``.
+    """
+    require_package("pooch", "downloading check-ins")
+    file = SNAP_FILES[name]
+    path, expected = folder / file.name, (sha256 or file.sha256 or "").lower()
+    if sha256 is not None and not re.fullmatch(r"[0-9a-f]{64}", expected):
+        raise UsageError("a SHA-256 is 64 hexadecimal digits; check sha256=")
+    try:
+        if path.exists():
+            return Fetched(path, _checked(path, file, expected), was_there=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        # Beside its place, so that it gets its name in one step.
+        with tempfile.TemporaryDirectory(dir=folder) as beside:
+            part = Path(beside) / file.name
+            _download(base_url, part, path, progress)
+            checksum = _checked(part, file, expected)
+            part.replace(path)
+    except OSError as error:
+        reason = error.strerror or "the system refused"
+        raise OutputError(f"{path} cannot be read or written: {reason}; choose another folder") from None
+    return Fetched(path, checksum, was_there=False)
+
+
+def _checked(path: Path, file: SnapFile, expected: str) -> str:
+    """Return the checksum of a file that is the right one: by it, and by what it holds."""
+    import pooch  # noqa: PLC0415 - an extra
+
+    checksum: str = pooch.file_hash(str(path))
+    if expected not in ("", checksum):
+        raise DataError(f"{file.name} does not have the SHA-256 expected; remove it if it is there, and fetch it again")
+    # Reading it to the end also checks the length and the CRC that gzip keeps.
+    count = sum(map(len, _check_ins(path)))
+    if not _FEWEST_OF_PUBLISHED <= count / file.check_ins <= _MOST_OF_PUBLISHED:
+        raise DataError(
+            f"{file.name} has {count:,} check-ins with a location where SNAP counts {file.check_ins:,}; remove it if "
+            "it is there, and fetch it again"
+        )
+    return checksum
+
+
+def _download(base_url: str, part: Path, path: Path, progress: Any) -> None:
+    import pooch  # noqa: PLC0415 - an extra
+    import requests  # noqa: PLC0415 - pooch brings it
+
+    host = urlsplit(base_url).hostname if base_url.startswith(("http://", "https://")) else None
+    if not host:
+        raise UsageError("files are downloaded from an address that starts with https:// or http://; check base_url=")
+    # The bytes of the file itself: a server must not pack it once more on the way.
+    headers = {"User-Agent": "nearveil", "Accept-Encoding": "identity"}
+    get = pooch.HTTPDownloader(progressbar=progress or False, headers=headers, timeout=30)
+    try:
+        get(f"{base_url.rstrip('/')}/{path.name}", str(part), None)
+    except requests.HTTPError as error:
+        status = "nothing" if error.response is None else error.response.status_code
+        reason = f"{host} does not give {path.name} (it answers {status})"
+    except requests.RequestException:
+        reason = f"{host} cannot be reached, or broke off"
+    else:
+        return
+    raise DataError(f"{reason}; download {path.name} yourself and put it in {path.parent}, or set data_dir=")

@@ -1,27 +1,24 @@
-"""Density: public data on where people in general are, as points, or as a grid or polygons with counts."""
+"""Density: public data on where people in general are, as points, or as a grid with counts."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
 
 from nearveil.errors import DataError, UsageError, require_package
-from nearveil.io.columns import find_counts, numbers_column
-from nearveil.io.input_file import InputFile
-from nearveil.io.people import ReadOptions
+from nearveil.io.location import ReadOptions, numbers, objects, only_column
 from nearveil.region import Region
-from nearveil.types import FloatArray, ObjectArray
+from nearveil.types import FloatArray
+
+_COUNTS = ("count", "people", "population")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Density:
-    """Numbers of people at places, each a point, the middle of a box of degrees, or a polygon.
+    """Numbers of people at locations, each a point or the middle of a box of degrees.
 
     Attributes
     ----------
@@ -30,32 +27,30 @@ class Density:
     counts : ndarray of shape (n,)
         How many people each stands for.
     height_deg, width_deg : ndarray of shape (n,)
-        Extent of each box in latitude and longitude; 0 for a point. Of a polygon, its bounding box.
-    polygons : ndarray of shape (n,), optional
-        Polygons and multipolygons of shapely, in longitude and latitude: people are spread over them, not their boxes.
+        Extent of each box in latitude and longitude; 0 for a point.
     """
 
     points: FloatArray
     counts: FloatArray
     height_deg: FloatArray
     width_deg: FloatArray
-    polygons: ObjectArray | None = None
 
     def __post_init__(self) -> None:
         if not len(self.points):
             raise DataError("the density has no rows; give at least one")
         if not np.isfinite(self.counts).all():
-            raise DataError("a count of the density is missing or not a finite number; give 0 where nobody is")
+            row = int(np.argmin(np.isfinite(self.counts))) + 1
+            raise DataError(f"row {row}: the count is missing or not a finite number; give 0 where nobody is")
         if (self.counts < 0).any():
             raise DataError("a count of the density is negative; counts are numbers of people, 0 or more")
         if not self.counts.sum() > 0:
             raise DataError("all counts of the density are 0; check its column of counts")
-        if not (np.isfinite(self.points).all() and (np.abs(self.points) <= (90, 180)).all()):
-            raise DataError("a row of the density is no place in degrees; check its latitude and longitude")
+        if not (np.abs(self.points) <= (90, 180)).all():
+            raise DataError("a row of the density is no location in degrees; check its latitude and longitude")
 
     @classmethod
     def of_points(cls, points: FloatArray) -> Self:
-        """Return the density of places, one person each."""
+        """Return the density of locations, one person each."""
         nothing = np.zeros(len(points))
         return cls(points, np.ones(len(points)), nothing, nothing)
 
@@ -65,72 +60,6 @@ class Density:
         spacing = [_spacing(points[:, axis]) for axis in (0, 1)]
         height, width = (spacing[0], spacing[1]) if all(spacing) else (0.0, 0.0)
         return cls(points, counts, np.full(len(points), height), np.full(len(points), width))
-
-    @classmethod
-    def of_polygons(cls, polygons: ObjectArray, counts: FloatArray) -> Self:
-        """Return the density of counts in polygons of shapely, which are in longitude and latitude."""
-        _check_polygons(polygons)
-        import shapely  # noqa: PLC0415 - an extra
-
-        west, south, east, north = shapely.bounds(polygons).T
-        middles = np.column_stack([(south + north) / 2, (west + east) / 2])
-        return cls(middles, counts, north - south, east - west, polygons)
-
-
-_SIDES_PER_REGION = 64
-
-
-def polygons_in(polygons: ObjectArray, counts: FloatArray, region: Region) -> tuple[ObjectArray, FloatArray]:
-    """Cut polygons with counts at a region's edge, and return the parts inside and how many people each has."""
-    import shapely  # noqa: PLC0415 - an extra
-
-    spans = [(region.west, region.east)]
-    if region.west > region.east:
-        spans = [(region.west, 180.0), (-180.0, region.east)]
-    edges = shapely.union_all([shapely.box(west, region.south, east, region.north) for west, east in spans])
-    # Sides are straight in degrees, and only nearly so in metres: so they are short.
-    longest_deg = max(region.height_deg, region.width_deg) / _SIDES_PER_REGION
-    polygons, edges = shapely.segmentize(polygons, longest_deg), shapely.segmentize(edges, longest_deg)
-    parts, rows = shapely.get_parts(shapely.intersection(polygons, edges), return_index=True)
-    areas = shapely.area(_equal_area(parts))
-    # Where a polygon only touches the region, a line or a point of it is left.
-    flat = areas > 0
-    inside = counts[rows] * areas / shapely.area(_equal_area(polygons))[rows]
-    return parts[flat], inside[flat]
-
-
-def _equal_area(polygons: ObjectArray) -> ObjectArray:
-    """Map polygons so that areas are as on the ground (Lambert's cylindrical projection)."""
-    import shapely  # noqa: PLC0415 - an extra
-
-    mapped: ObjectArray = shapely.transform(
-        polygons, lambda places: np.column_stack([np.radians(places[:, 0]), np.sin(np.radians(places[:, 1]))])
-    )
-    return mapped
-
-
-def _check_polygons(polygons: ObjectArray) -> None:
-    """Refuse what people cannot be spread over, by its row."""
-    import shapely  # noqa: PLC0415 - an extra
-
-    flat = (shapely.GeometryType.POLYGON, shapely.GeometryType.MULTIPOLYGON)
-    west, south, east, north = shapely.bounds(polygons).T
-    wrong = {
-        "has no polygon that can be read; give every row a Polygon or MultiPolygon": ~np.isin(
-            shapely.get_type_id(polygons), flat
-        ),
-        "has an empty polygon; leave the row out": shapely.is_empty(polygons),
-        "has a polygon that is no place in degrees; check its longitude and latitude": ~(
-            (west >= -180) & (east <= 180) & (south >= -90) & (north <= 90)
-        ),
-        "has a polygon that crosses itself, or whose parts overlap; repair it ('Fix geometries' in QGIS)": ~(
-            shapely.is_valid(polygons)
-        ),
-        "has a polygon without an area; leave the row out": shapely.area(polygons) <= 0,
-    }
-    for words, is_wrong in wrong.items():
-        if is_wrong.any():
-            raise DataError(f"row {int(np.argmax(is_wrong)) + 1} of the density {words}")
 
 
 def read_density(
@@ -143,13 +72,12 @@ def read_density(
     r"""Read public data on where people are.
 
     Without counts, every row of a file of points is one person. With counts, points whose coordinates are evenly
-    spaced are the middles of a grid's boxes. The people of a polygon are spread evenly over it. Of a GeoTIFF the first
-    band counts.
+    spaced are the middles of a grid's boxes. Of a GeoTIFF the first band counts.
 
     Parameters
     ----------
     path : path
-        CSV, GeoJSON, (Geo)Parquet or GeoTIFF, by extension.
+        A GeoTIFF, or any other file of locations, by extension.
     column : str, optional
         The column of counts, if it is not called count, people or population.
     region : Region, optional
@@ -168,31 +96,25 @@ def read_density(
     """
     source = Path(path)
     if source.suffix.lower() in (".tif", ".tiff"):
-        if column is not None or (read is not None and read.arguments()):
+        if column is not None or read not in (None, ReadOptions()):
             raise UsageError("a GeoTIFF has no columns; its first band is read, so name none")
         return _from_raster(source, region)
-    return _from_table(source, column, read or ReadOptions())
+    from nearveil.io.readers import open_source, read_points  # noqa: PLC0415 - loads pyarrow
 
-
-def _from_table(path: Path, column: str | None, read: ReadOptions) -> Density:
-    from nearveil.io.files import open_people  # noqa: PLC0415 - loads the formats
-
-    of_polygons = _POLYGONS_BY_SUFFIX.get(path.suffix.lower())
-    density = of_polygons(path, column, read) if of_polygons and path.is_file() else None
-    if density is not None:
-        return density
-    people = open_people(path, read, carry=False).read_all()
-    counts = _counts(people.carried, column)
-    return Density.of_points(people.points) if counts is None else Density.of_grid(people.points, counts)
-
-
-def _counts(table: pa.Table, column: str | None) -> FloatArray | None:
-    place = find_counts(table.column_names, column)
-    return None if place is None else numbers_column(table.column(place), "count", "numbers of people, 0 or more")
+    table = open_source(source, read)
+    points = read_points(table)
+    usual = [name for name in table.columns if name.lower() in _COUNTS]
+    if column is None and len(usual) > 1:
+        raise DataError(f"several columns could be the counts: {', '.join(map(repr, usual))}; name one with column=")
+    if column is None and not usual:
+        return Density.of_points(points)
+    name = only_column(table.columns, column or usual[0])
+    counts = [numbers(objects(batch.table.column(0).to_pylist())) for batch in table.batches([name])]
+    return Density.of_grid(points, np.concatenate(counts))
 
 
 def _spacing(values: FloatArray) -> float:
-    """Return the distance of neighbouring coordinates if these are evenly spaced, but for gaps, and repeat; else 0."""
+    """Return the distance of neighboring coordinates if these are evenly spaced, but for gaps, and repeat; else 0."""
     different = np.unique(values)
     steps = np.diff(different)
     if not 1 < len(different) < len(values) or not np.isfinite(steps).all():
@@ -201,74 +123,6 @@ def _spacing(values: FloatArray) -> float:
     spacing = float(steps[steps < 1.5 * steps.min()].mean())
     is_even = (np.abs(steps / spacing - np.rint(steps / spacing)) < 0.1).all()
     return spacing if is_even else 0.0
-
-
-# GeoJSON and GeoParquet with polygons.
-
-
-def _geojson_polygons(path: Path, column: str | None, read: ReadOptions) -> Density | None:
-    """Read polygons with counts; None if the file has none."""
-    from nearveil.io.geojson_file import properties_table, read_features, refuse_columns  # noqa: PLC0415
-
-    features, crs = read_features(InputFile(path))
-    if not all(isinstance(feature, dict) for feature in features):
-        return None
-    geometries = [feature.get("geometry") for feature in features]
-    if not any(isinstance(geometry, dict) and geometry.get("type") in _FLAT for geometry in geometries):
-        return None
-    refuse_columns(read)
-    _refuse_crs(path, crs)
-    texts = [json.dumps(geometry) for geometry in geometries]
-    properties = properties_table(features)
-    return _with_counts(path, column, properties, lambda shapely: shapely.from_geojson(texts, on_invalid="ignore"))
-
-
-def _parquet_polygons(path: Path, column: str | None, _read: ReadOptions) -> Density | None:
-    """Read polygons with counts; None if the file has points."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - slow to load
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    from nearveil.io.parquet_file import ParquetSource, geo_metadata  # noqa: PLC0415
-
-    source = ParquetSource(InputFile(path))
-    geo = geo_metadata(source.metadata, source.schema.names, str(path))
-    if geo is None or geo.native:
-        return None
-    _refuse_crs(path, geo.crs)
-    table = pq.read_table(path)
-    geometry = table.column(geo.primary)
-    # A point in well-known binary takes 21 bytes, a polygon more.
-    if not len(geometry) or pc.max(pc.binary_length(geometry)).as_py() == _POINT_BYTES:
-        return None
-    properties = table.drop_columns(geo.primary)
-    return _with_counts(
-        path, column, properties, lambda shapely: shapely.from_wkb(geometry.to_pylist(), on_invalid="ignore")
-    )
-
-
-def _refuse_crs(path: Path, crs: str | None) -> None:
-    if crs is not None:
-        raise DataError(f"{path} is in {crs}; a density of polygons is read in degrees only, reproject it to EPSG:4326")
-
-
-def _with_counts(path: Path, column: str | None, properties: pa.Table, read: Callable[[Any], ObjectArray]) -> Density:
-    require_package("shapely", "a density of polygons")
-    import shapely  # noqa: PLC0415 - an extra
-
-    counts = _counts(properties, column)
-    if counts is None:
-        raise DataError(f"{path} has polygons without counts; name the column of counts with column=")
-    return Density.of_polygons(shapely.force_2d(read(shapely)), counts)
-
-
-_FLAT = ("Polygon", "MultiPolygon")
-_POINT_BYTES = 21
-_POLYGONS_BY_SUFFIX = {
-    ".geojson": _geojson_polygons,
-    ".json": _geojson_polygons,
-    ".parquet": _parquet_polygons,
-    ".geoparquet": _parquet_polygons,
-}
 
 
 # GeoTIFF.

@@ -3,160 +3,234 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from nearveil.errors import DataError, UsageError, without_context
-from nearveil.io.carried import second_locations
-from nearveil.io.columns import find_coordinates, refuse_repeated
-from nearveil.types import FloatArray
+from nearveil.errors import DataError, UsageError
+from nearveil.io.location import Location, ReadOptions, Style, Values, find_location, objects, only_column
+from nearveil.io.second_location import SecondLocations
+from nearveil.types import FloatArray, IntArray
 
-WGS84 = "OGC:CRS84"
-_PAIR = ("latitude", "longitude")
+_FIRST_ROWS = 1000
 
 
-def is_frame(data: object) -> bool:
-    """Whether something is a frame of any library; only what is loaded already can have made it."""
-    return hasattr(data, "columns") and not isinstance(data, type)
+def is_frame(value: object) -> bool:
+    """Whether something is a frame of any library."""
+    return hasattr(value, "columns") and not isinstance(value, type)
 
 
-def is_geo_frame(frame: object) -> bool:
-    """Whether a frame is one of GeoPandas, with geometries."""
+def points_in_frame(frame: Any, read: ReadOptions | None = None) -> FloatArray:
+    """Return latitude and longitude of all rows; a row without a location is an error with its number.
+
+    Examples
+    --------
+    >>> import polars
+    >>> points_in_frame(polars.DataFrame({"id": [1], "lat": [37.77], "lon": [-122.42]})).tolist()
+    [[37.77, -122.42]]
+    """
+    points = true_points(frame, read)
+    location_in_frame(frame, read).check(points)
+    return points
+
+
+def true_points(frame: Any, read: ReadOptions | None = None) -> FloatArray:
+    """Return latitude and longitude of all rows; NaN where a row has no readable location."""
+    location = location_in_frame(frame, read)
+    if location.is_geometry:
+        # Without a reference system, they are degrees.
+        geometry = frame.geometry if frame.crs is None else frame.geometry.to_crs("OGC:CRS84")
+        are_points = ((geometry.geom_type == "Point") & ~geometry.is_empty).to_numpy()
+        x, y = (np.asarray(axis, dtype=np.float64) for axis in (geometry[are_points].x, geometry[are_points].y))
+        points = np.full((len(frame), 2), np.nan)
+        points[are_points] = np.column_stack([y, x])
+        return points
+    shared = _shared(frame)
+    return location.decode([_values(shared, name) for name in location.columns])
+
+
+def location_in_frame(frame: Any, read: ReadOptions | None = None) -> Location:
+    """Return how a frame writes locations down."""
+    if _is_geo_frame(frame) and (read is None or (read.location is None and read.latitude is None)):
+        return Location(columns=(str(frame.geometry.name),), style=Style.WKB, is_geometry=True)
+    shared = _shared(frame)
+    names = _names(shared)
+
+    def values(name: str) -> Values:
+        return _values(shared.head(_FIRST_ROWS), name)
+
+    if len(names) == 2 and (read is None or read == ReadOptions()):
+        # Two columns alone may have any names, but no other order.
+        try:
+            return find_location(names, read, values)
+        except DataError:
+            return Location(columns=tuple(names))
+    return find_location(names, read, values)
+
+
+def columns_of_frame(frame: Any, read: ReadOptions | None = None) -> tuple[str, ...]:
+    """Return the names of all columns without the location's."""
+    location = location_in_frame(frame, read)
+    return tuple(name for name in _names(_shared(frame)) if name not in location.columns)
+
+
+def refuse_second_locations(frame: Any, columns: Sequence[str], read: ReadOptions | None = None) -> None:
+    """Raise if one of these columns repeats the true location of its row."""
+    test, shared = SecondLocations(location_in_frame(frame, read)), _shared(frame)
+    test.add(true_points(frame, read), {name: _values(shared, name) for name in columns})
+    test.finish()
+
+
+def users_in_frame(frame: Any, user: str) -> list[str]:
+    """Return the ids of the users, as `ids_as_text` does."""
+    shared = _shared(frame)
+    return ids_as_text(_column(shared, user).to_list(), user)
+
+
+def ids_as_text(values: Sequence[Any], user: str) -> list[str]:
+    """Return ids as text, whole numbers as their digits; ``user`` is the name of their column."""
+    ids = [_id_as_text(value) for value in values]
+    for row, identity in enumerate(ids, start=1):
+        if not identity.strip():
+            raise DataError(f"row {row}: {user!r} is missing or neither text nor a whole number; give every row an id")
+    return ids
+
+
+def _id_as_text(value: Any) -> str:
+    """Return an id as text; empty if it is none."""
+    if isinstance(value, str) or type(value).__name__ == "UUID":
+        return str(value)
+    is_whole = isinstance(value, int | float | np.number) and not isinstance(value, bool) and float(value).is_integer()
+    return str(int(value)) if is_whole else ""
+
+
+def published_frame(
+    frame: Any,
+    points: FloatArray,
+    columns: Sequence[str],
+    order: IntArray,
+    read: ReadOptions | None = None,
+) -> Any:
+    """Return a frame of the same kind with these columns and published locations, and nothing else of the frame.
+
+    ``points`` has a published location for each row of the frame; ``order`` says which rows come in which order. The
+    index is new, and there are no attributes, metadata or categories.
+    """
+    location, shared = location_in_frame(frame, read), _shared(frame)
+    names = [name for name in _names(shared) if name in columns or name in location.columns]
+    if location.is_geometry:
+        placed: dict[str, Any] = {location.columns[0]: _geometry_at(points[order], frame.crs)}
+    else:
+        placed = dict(zip(location.columns, location.encode(points[order]), strict=True))
+    library = shared.implementation
+    if library.is_pandas():
+        native = {name: placed[name] if name in placed else _pandas_values(shared, name, order) for name in names}
+        own = dict(zip(_names(shared), frame.columns, strict=True))
+        data = {own[name]: values for name, values in native.items()}
+        if location.is_geometry:
+            return sys.modules["geopandas"].GeoDataFrame(data, geometry=own[location.columns[0]])
+        return sys.modules["pandas"].DataFrame(data)
+    if library.is_pyarrow():
+        return _arrow_table(shared, placed, names, order)
+    import narwhals as nw  # noqa: PLC0415 - for frames only
+
+    series = [
+        nw.new_series(name, values=_as_list(placed[name]), backend=library)
+        if name in placed
+        else _plain_series(_column(shared, name), order)
+        for name in names
+    ]
+    return nw.from_dict({one.name: one for one in series}, backend=library).to_native()
+
+
+def frame_of_points(points: FloatArray, like: Any) -> Any:
+    """Return locations alone, in their order, in a frame of the kind and with the names of another."""
+    return published_frame(like, points, (), np.arange(len(points)))
+
+
+def _pandas_values(shared: Any, name: str, order: IntArray) -> Any:
+    """Return rows of a column of pandas, with its type but without categories, or values under missing ones."""
+    array = _column(shared, name).to_native().array.take(order)
+    if hasattr(array, "categories"):
+        return np.asarray(array)
+    return type(array)._from_sequence(list(array), dtype=array.dtype) if hasattr(array, "_mask") else array
+
+
+def _plain_series(series: Any, order: IntArray) -> Any:
+    """Return rows of a column without categories, or values under missing ones."""
+    import narwhals as nw  # noqa: PLC0415 - for frames only
+
+    taken = series[order.tolist()]
+    if taken.dtype in (nw.Categorical, nw.Enum):
+        return taken.cast(nw.String)
+    if taken.dtype.is_nested() or taken.null_count():
+        return nw.new_series(taken.name, taken.to_list(), taken.dtype, backend=taken.implementation)
+    return taken
+
+
+def _arrow_table(shared: Any, placed: dict[str, Any], names: list[str], order: IntArray) -> Any:
+    """Return rows of a table of Arrow without metadata and categories, or values under missing ones."""
+    import pyarrow as pa  # noqa: PLC0415 - who has such a table has it
+
+    from nearveil.io.readers import plain  # noqa: PLC0415 - needs pyarrow
+
+    kept = plain(shared.to_native().select([name for name in names if name not in placed]).take(pa.array(order)))
+    columns = {}
+    for name in names:
+        column = pa.array(placed[name].tolist()) if name in placed else kept.column(name)
+        is_clean = name in placed or not (pa.types.is_nested(column.type) or column.null_count)
+        columns[name] = column if is_clean else pa.array(column.to_pylist(), column.type)
+    return pa.table(columns)
+
+
+def _as_list(values: Values) -> Any:
+    return values.tolist() if values.dtype == object else np.ascontiguousarray(values)
+
+
+def _geometry_at(points: FloatArray, crs: Any) -> Any:
+    """Return published locations as geometries of GeoPandas in a reference system; without one, in degrees."""
+    places = points.round(6)
+    degrees = sys.modules["geopandas"].GeoSeries.from_xy(places[:, 1], places[:, 0], crs=crs and "OGC:CRS84")
+    return degrees if crs is None else degrees.to_crs(crs)
+
+
+def _is_geo_frame(frame: object) -> bool:
     module = sys.modules.get("geopandas")
     return module is not None and isinstance(frame, module.GeoDataFrame)
 
 
-def shared_frame(frame: Any) -> Any:
+def _shared(frame: Any) -> Any:
     """Return a frame as narwhals has it, which is one interface to all libraries."""
     import narwhals as nw  # noqa: PLC0415 - for frames only
 
     try:
         return nw.from_native(frame, eager_only=True)
     except nw.exceptions.DuplicateError:
-        refuse_repeated([str(name) for name in getattr(frame, "column_names", frame.columns)])
-        raise
+        raise DataError("several columns of the frame have the same name; rename all but one") from None
     except TypeError:
         raise UsageError(
-            "this is not a frame that Nearveil knows; give a pyarrow.Table, or a frame of pandas, Polars or GeoPandas "
-            "(a lazy one after collect)"
+            "this is not a frame that Nearveil knows; give one of pandas, Polars, GeoPandas or Arrow (a lazy one after "
+            "collect)"
         ) from None
 
 
-@without_context()
-def points_in_frame(frame: Any) -> FloatArray:
-    """Return latitude and longitude of all rows.
-
-    They are found by their usual names, or are the two columns that there are. The points of a GeoDataFrame count in
-    whatever reference system they are.
-
-    Examples
-    --------
-    >>> points_in_frame(pa.table({"id": [1], "lat": [37.77], "lon": [-122.42]})).tolist()
-    [[37.77, -122.42]]
-    """
-    if is_geo_frame(frame):
-        return points_in_geometry(frame)
-    shared = shared_frame(frame)
-    latitude, longitude = _names(shared)
-    try:
-        columns = [shared.get_column(name).to_numpy() for name in (latitude, longitude)]
-        return np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
-    except (TypeError, ValueError, OverflowError):
-        raise DataError("the coordinate columns do not hold numbers; give degrees as decimal numbers") from None
+def _names(shared: Any) -> list[str]:
+    return [str(name) for name in shared.columns]
 
 
-def points_in_geometry(frame: Any) -> FloatArray:
-    """Return latitude and longitude of the points of a GeoDataFrame; without a reference system, they are degrees."""
-    are_points = (frame.geometry.geom_type == "Point").to_numpy()
-    if not are_points.all():
-        row = int(np.argmin(are_points)) + 1
-        raise DataError(f"row {row}: the geometry is missing or something else than a point; give one point per person")
-    in_degrees = frame.geometry if frame.crs is None else frame.geometry.to_crs(WGS84)
-    return np.column_stack([in_degrees.y.to_numpy(), in_degrees.x.to_numpy()])
+def _column(shared: Any, name: str) -> Any:
+    names = _names(shared)
+    return shared.get_column(shared.columns[names.index(only_column(names, name))])
 
 
-def geometry_at(points: FloatArray, crs: Any) -> Any:
-    """Return published places as geometries of GeoPandas in a reference system; None is degrees without a name."""
-    geopandas = sys.modules["geopandas"]
-    geometry = geopandas.points_from_xy(points[:, 1], points[:, 0], crs=None if crs is None else WGS84)
-    return geometry if crs is None else geometry.to_crs(crs)
+def _values(shared: Any, name: str) -> Values:
+    """Return a column as NumPy has it: numbers as floats, anything else as objects."""
+    import narwhals as nw  # noqa: PLC0415 - for frames only
 
-
-def frame_of_points(points: FloatArray, like: Any) -> Any:
-    """Return locations alone, in a frame of the kind and with the names, index and reference system of another."""
-    if is_geo_frame(like):
-        geometry = geometry_at(points, like.crs)
-        return sys.modules["geopandas"].GeoDataFrame(
-            {like.geometry.name: geometry}, geometry=like.geometry.name, index=_checked_index(like)
-        )
-    shared = shared_frame(like)
-    columns = dict(zip(_names(shared), points.T, strict=True))
-    if shared.implementation.is_pandas_like():
-        return type(like)(columns, index=_checked_index(like))
-    import narwhals as nw  # noqa: PLC0415
-
-    return nw.from_dict(columns, backend=shared.implementation).to_native()
-
-
-def frame_by_name(points: FloatArray, library: Literal["pandas", "polars"], like: Any) -> Any:
-    """Return locations in a frame of pandas or Polars; in pandas, with the index of another frame if it has one."""
-    import narwhals as nw  # noqa: PLC0415
-
-    names = _names(shared_frame(like)) if is_frame(like) and not is_geo_frame(like) else _PAIR
-    frame = nw.from_dict(dict(zip(names, points.T, strict=True)), backend=library).to_native()
-    if library != "pandas" or not hasattr(like, "index") or callable(like.index):
-        return frame
-    return frame.set_axis(_checked_index(like) if is_frame(like) else like.index)
-
-
-def _checked_index(frame: Any) -> Any:
-    """Return the index of a pandas frame, which goes along; refuse one that holds the location."""
-    index = frame.index
-    if type(index).__name__ == "RangeIndex":
-        return index
-    tables = []
-    for level in range(index.nlevels):
-        # Of what Arrow cannot take, nothing is known.
-        with suppress(pa.ArrowException, TypeError, ValueError):
-            tables.append(pa.table({"level": pa.Array.from_pandas(index.get_level_values(level))}))
-    if any(second_locations(table, points_in_frame(frame)) for table in tables):
-        raise DataError(
-            "the frame's index holds a second exact location, which would be published unprotected; leave it out with "
-            "reset_index(drop=True)"
-        )
-    return index
-
-
-def _names(shared: Any) -> tuple[str, str]:
-    names = [str(name) for name in shared.columns]
-    found = find_coordinates(names)
-    if found is not None:
-        return shared.columns[found.latitude], shared.columns[found.longitude]
-    if len(names) == len(_PAIR):
-        return shared.columns[0], shared.columns[1]
-    raise DataError("there are no coordinate columns such as 'latitude' and 'longitude'; rename or select two columns")
-
-
-# Columns that are carried along come back with their types, but not with what these say of other rows.
-
-
-def pandas_column(column: pa.ChunkedArray, kind: Any) -> Any:
-    """Return a column of Arrow as values for pandas, of a type that it had there.
-
-    A category type may list its categories in the order in which they first came, and those that no row has. Only
-    those in use come back, sorted unless their order means something.
-    """
-    pandas = sys.modules["pandas"]
-    if isinstance(kind, pandas.CategoricalDtype):
-        values = column.to_pandas()
-        used = set(values.dropna())
-        categories = [each for each in kind.categories if each in used] if kind.ordered else None
-        return pandas.Categorical(values, categories=categories, ordered=kind.ordered)
-    if isinstance(kind, pandas.ArrowDtype):
-        return pandas.ArrowDtype(column.type).__from_arrow__(column)
-    if hasattr(kind, "__from_arrow__"):
-        return kind.__from_arrow__(column)
-    return column.to_pandas().astype(kind)
+    column = _column(shared, name)
+    if column.dtype.is_numeric() and not isinstance(column.dtype, nw.Decimal):
+        return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    if isinstance(column.dtype, nw.Categorical):
+        column = column.cast(nw.String)
+    return objects(column.to_list())

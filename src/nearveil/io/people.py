@@ -14,47 +14,15 @@ import pyarrow as pa
 
 from nearveil.errors import DataError, UsageError
 from nearveil.geodesy import degrees_to, reference_system
+from nearveil.io import location
 from nearveil.io.columns import arrow_floats, floats_from_arrow, taken_rows
 from nearveil.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions:
-    """How people are read from a file or a frame. Names are text; a number stands for the name with its digits.
+class ReadOptions(location.ReadOptions):
+    """How people are read from a file or a frame by the release."""
 
-    Attributes
-    ----------
-    latitude, longitude : str, optional
-        Names of the coordinate columns, where they are not called as usual. With ``crs``, of northing and easting.
-    location : str, optional
-        The column that holds both, as ``POINT (lon lat)``, ``SRID=4326;POINT (lon lat)`` or ``lat, lon``.
-    columns : tuple of str
-        Names of all columns, for a text file without a header line.
-    crs : str, optional
-        Reference system of the coordinates, such as ``EPSG:25833``; WGS84 degrees if not given.
-    delimiter : str, optional
-        What separates the values of a text file; found in its first line if not given.
-    encoding : str, optional
-        Of a text file; UTF-8 if not given.
-    skip_bad : Path, optional
-        Leave rows out that cannot be used, and write them to this file. It holds true locations.
-    drop : tuple of str
-        Columns to leave out.
-    person : str, optional
-        The column that tells people apart; each may then have one row.
-    per_row : bool
-        Whether a person may have several rows: their losses add up, and the card counts rows.
-    clip : bool
-        Whether people outside the region are moved to its edge; otherwise they are refused.
-    """
-
-    latitude: str | None = None
-    longitude: str | None = None
-    location: str | None = None
-    columns: tuple[str, ...] = ()
-    crs: str | None = None
-    delimiter: str | None = None
-    encoding: str | None = None
     skip_bad: Path | None = None
     drop: tuple[str, ...] = ()
     person: str | None = None
@@ -71,16 +39,11 @@ class ReadOptions:
             # Columns of a pandas frame may be called by numbers.
             if (given := getattr(self, name)) is not None:
                 object.__setattr__(self, name, str(given))
-        if self.location is not None and (self.latitude is not None or self.longitude is not None):
-            raise UsageError("location= names the column that holds both coordinates; leave out latitude=")
-        if self.delimiter is not None:
-            object.__setattr__(self, "delimiter", _delimiter(self.delimiter))
         if self.skip_bad is not None:
             if str(self.skip_bad) == "-":
                 raise UsageError("skip_bad= takes the name of a file, which will hold true locations, and not -")
             object.__setattr__(self, "skip_bad", Path(self.skip_bad))
-        if self.crs is not None:
-            reference_system(self.crs)
+        location.ReadOptions.__post_init__(self)
 
     @property
     def is_projected(self) -> bool:
@@ -99,14 +62,6 @@ class ReadOptions:
 
 
 _DELIMITER_NAMES = {"\t": "tab", " ": "space"}
-
-
-def _delimiter(text: str) -> str:
-    named = {name: mark for mark, name in _DELIMITER_NAMES.items()} | {"\\t": "\t"}
-    mark = named.get(text, text)
-    if len(mark) != 1 or mark in '"\r\n' or not mark.isascii() or mark.isalnum() or mark in ".-+":
-        raise UsageError("delimiter= takes one character such as ; or |, or the word tab")
-    return mark
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ PEOPLE = 25_000
 SEED = 2026
 """How many people the city has that commands and the console show things on, and its seed."""
 
-_NEIGHBOURHOODS = 60
+_NEIGHBORHOODS = 60
 _SCATTERED_SHARE = 0.1
 # Of three people made up at random, at least one is on land in most cities by the sea.
 _SPARE = 3
@@ -30,7 +30,7 @@ def synthetic_city(
     *,
     land: Sequence[FloatArray] = (),
 ) -> FloatArray:
-    """Return made-up places: neighbourhoods of very different size, and some people scattered between them.
+    """Return made-up places: neighborhoods of very different size, and some people scattered between them.
 
     With outlines of the land, closed and in degrees, only places on land.
 
@@ -53,59 +53,19 @@ def synthetic_city(
         if len(found) >= people:
             return found[:people]
     half_extent = np.array(region.half_extent_m)
-    middles = generator.uniform(-0.75, 0.75, (_NEIGHBOURHOODS, 2)) * half_extent
-    spread_m = half_extent.min() * generator.uniform(0.02, 0.12, _NEIGHBOURHOODS)
-    # Few large neighbourhoods and many small ones, as in cities.
-    weights = 1.0 / np.arange(1, _NEIGHBOURHOODS + 1)
+    middles = generator.uniform(-0.75, 0.75, (_NEIGHBORHOODS, 2)) * half_extent
+    spread_m = half_extent.min() * generator.uniform(0.02, 0.12, _NEIGHBORHOODS)
+    # Few large neighborhoods and many small ones, as in cities.
+    weights = 1.0 / np.arange(1, _NEIGHBORHOODS + 1)
     found = np.empty((0, 2))
     while len(found) < people:
-        home = generator.choice(_NEIGHBOURHOODS, people, p=weights / weights.sum())
+        home = generator.choice(_NEIGHBORHOODS, people, p=weights / weights.sum())
         places = middles[home] + generator.normal(size=(people, 2)) * spread_m[home, None]
         scattered = generator.random(people) < _SCATTERED_SHARE
         places[scattered] = generator.uniform(-1, 1, (int(scattered.sum()), 2)) * half_extent
         inside = places[(np.abs(places) <= half_extent).all(axis=1)]
         degrees = region.from_metres(inside)
         found = np.vstack([found, degrees[region.contains(degrees)]])
-    return found[:people]
-
-
-_CITY_SHARE, _TOWNS_SHARE, _VILLAGES_SHARE = 0.55, 0.2, 0.15
-_TOWNS, _VILLAGES = 8, 60
-
-
-def city_and_countryside(
-    people: int, region: Region, rng: Randomness | np.random.Generator | int | None = None
-) -> FloatArray:
-    """Return made-up places that differ in density a thousandfold: a city, towns, villages and scattered farms.
-
-    Examples
-    --------
-    >>> from nearveil.region import named_region
-    >>> city_and_countryside(100, named_region("paris"), rng=1).shape
-    (100, 2)
-    """
-    if people < 1:
-        raise UsageError("a city needs at least one person")
-    generator = np.random.default_rng() if rng is None else as_randomness(rng).generator
-    half_extent = np.array(region.half_extent_m)
-    width_m = float(half_extent.min())
-    middles = np.vstack(
-        [np.zeros((1, 2)), generator.uniform(-0.85, 0.85, (_TOWNS, 2)), generator.uniform(-0.95, 0.95, (_VILLAGES, 2))]
-    )
-    spread_m = width_m * np.concatenate([[0.09], np.full(_TOWNS, 0.025), np.full(_VILLAGES, 0.008)])
-    shares = np.concatenate(
-        [[_CITY_SHARE], np.full(_TOWNS, _TOWNS_SHARE / _TOWNS), np.full(_VILLAGES, _VILLAGES_SHARE / _VILLAGES)]
-    )
-    found = np.empty((0, 2))
-    while len(found) < people:
-        # Whoever lives in none of them lives on a farm.
-        home = np.searchsorted(np.cumsum(shares), generator.random(people))
-        farm = home == len(shares)
-        home[farm] = 0
-        places = middles[home] * half_extent + generator.normal(size=(people, 2)) * spread_m[home, None]
-        places[farm] = generator.uniform(-1, 1, (int(farm.sum()), 2)) * half_extent
-        inside = region.from_metres(places[(np.abs(places) <= half_extent).all(axis=1)])
-        found = np.vstack([found, inside[region.contains(inside)]])
     return found[:people]
 
 

@@ -13,7 +13,7 @@ On the unit disc D, with Z(x) the integral of exp(-|t-x|₁/s) over t in D, the 
    change by at most 2 for each radian, since θ stays between 45° and 90°.
 
 ζ itself is bounded on both sides: its integrand, summed over chords, is log-concave (Prékopa), so it lies above the
-line through two neighbouring nodes in the logarithm and below the lines of the segments beside.
+line through two neighboring nodes in the logarithm and below the lines of the segments beside.
 
 For Gaussian noise no mesh is needed: the exponent is linear in t, and ln Z(x) + |x|²/(2σ²) is convex and rises with
 |x| by less than 1/σ² for each unit. So y lies on the circle, x opposite and as far out as it can, and the largest

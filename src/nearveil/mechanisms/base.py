@@ -15,7 +15,7 @@ import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.geodesy import wrap_longitude
-from nearveil.privacy.guarantee import FURTHER_RELEASES, SEEDED_NOTE, Guarantee, Notion
+from nearveil.privacy.guarantee import FURTHER_RELEASES, SEEDED_NOTE, Guarantee, PrivacyDefinition
 from nearveil.randomness import NumberedRows, Randomness, RowKeystream, as_randomness, seeded_randomness, stream_key
 from nearveil.region import WHOLE_EARTH, Region, as_region
 from nearveil.sphere import great_circle_m
@@ -78,6 +78,8 @@ class Mechanism(ABC):
     seed: int | None = None
     learns: ClassVar[str | None] = None
     """The constructor's parameter for what `fit` learns from users otherwise, such as ``"intervals"``."""
+    counts_places: ClassVar[bool] = False
+    """Whether `perturb_users` takes users with several rows, and publishes a location for each of their places."""
 
     # -- what a mechanism does -------------------------------------------------------------------------------
 
@@ -164,11 +166,6 @@ class Mechanism(ABC):
         return self.learns is not None and self.learned is None
 
     @property
-    def cost_follows_fit(self) -> bool:
-        """Whether the cost of a release depends on what `fit` learned: what is said of the cost then tells of that."""
-        return self.learns is not None
-
-    @property
     def fit_steps(self) -> int:
         """How often `fit` reports progress."""
         return 1
@@ -251,6 +248,20 @@ class Mechanism(ABC):
         for_each_slice(len(users), publish, progress)
         return published
 
+    def perturb_users(
+        self, users: IntArray, points: object, rng: Randomness | np.random.Generator | int | None = None
+    ) -> tuple[FloatArray, IntArray]:
+        """Publish a location for every user and place: return it for every row, and the number of the row's place.
+
+        ``users`` says by any numbers whose rows they are. Mechanisms that know no places take one row of each user.
+        """
+        if len(np.unique(users)) < len(users):
+            raise UsageError(
+                f"{type(self).__name__} takes one row per user, and some users have several; keep one of each, or use "
+                "PlanarLaplace or HideAmong, which publish one location per user and place"
+            )
+        return self.perturb(points, self.seed if rng is None else rng), np.arange(len(users))
+
     def perturb_rows(self, points: object, rows: RowKeystream) -> FloatArray:
         """Publish a location for every user, with randomness that belongs to them: the same rows publish the same."""
         users = self.area.check(points)
@@ -299,10 +310,10 @@ class Mechanism(ABC):
         """Return how far apart locations are in the unit of epsilon; 1 if it has none, inf if nothing is promised."""
         if (group := self.groups(first)) is not None:
             return np.where(group == self.groups(second), 1.0, np.inf)
-        notion = self.guarantee.notion
-        if notion is Notion.ELASTIC:
+        definition = self.guarantee.definition
+        if definition is PrivacyDefinition.ELASTIC:
             raise UsageError(f"{type(self).__name__} must define distance: how many steps apart locations are")
-        return great_circle_m(first, second) if notion is Notion.METRIC else np.ones(len(first))
+        return great_circle_m(first, second) if definition is PrivacyDefinition.METRIC else np.ones(len(first))
 
     def groups(self, points: FloatArray) -> IntArray | None:
         """Return the group of each location that publishing discloses, so that the guarantee is about one group."""
@@ -429,9 +440,9 @@ def local_guarantee(**stated: Any) -> Guarantee:
     """Return the guarantee of local differential privacy over the whole region, with this epsilon, basis and reason."""
     return Guarantee(
         title="Every published place",
-        notion=Notion.LOCAL,
-        unit="per person",
-        neighbours="any two places of the region that one published place may stand for, however far apart",
+        definition=PrivacyDefinition.LOCAL,
+        unit="per user",
+        neighbors="any two places of the region that one published place may stand for, however far apart",
         promise="any two places of the region look alike up to epsilon, near or far",
         not_covered=FURTHER_RELEASES,
         **stated,

@@ -1,7 +1,7 @@
 """Steps between cells: the graph of cells that touch, and who is how many steps away from whom.
 
-Two cells that touch are neighbours. The length of the way from one to the other is the distance of their centres in
-units of the mean of their sides: 1 between equal neighbours, 1.41 across a corner. The number of *steps* between two
+Two cells that touch are neighbors. The length of the way from one to the other is the distance of their centres in
+units of the mean of their sides: 1 between equal neighbors, 1.41 across a corner. The number of *steps* between two
 places is the length of the shortest way between their cells. So a step is short where people are dense and long where
 they are sparse.
 """
@@ -25,20 +25,20 @@ STEP = 32
 
 
 class Graph(NamedTuple):
-    """Neighbours of each cell, and how long the way to them is; compiled code reads it as well."""
+    """Neighbors of each cell, and how long the way to them is; compiled code reads it as well."""
 
     starts: IntArray
-    """Neighbours of cell c are at ``starts[c]`` to ``starts[c + 1]`` of the others."""
-    neighbours: ShortIntArray
+    """Neighbors of cell c are at ``starts[c]`` to ``starts[c + 1]`` of the others."""
+    neighbors: ShortIntArray
     lengths: ShortIntArray
     """Of the ways to them, in parts of a step (`STEP`)."""
 
     @property
     def edges(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Every pair of neighbours once, and the length of the way between them."""
+        """Every pair of neighbors once, and the length of the way between them."""
         sources = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-        once = sources < self.neighbours
-        return sources[once], self.neighbours[once].astype(np.int64), self.lengths[once].astype(np.int64)
+        once = sources < self.neighbors
+        return sources[once], self.neighbors[once].astype(np.int64), self.lengths[once].astype(np.int64)
 
 
 @kept_by_cells
@@ -47,7 +47,7 @@ def graph_of(cells: Cells) -> Graph:
     corners, sides = cells.corners, cells.sides
     rows, columns = cells.layout.shape
     box, half_extent = cells.layout.box, np.array(cells.region.half_extent_square)
-    # A neighbour that is at least as large is met from any box just outside a side or a corner; a smaller one meets
+    # A neighbor that is at least as large is met from any box just outside a side or a corner; a smaller one meets
     # this cell from its own.
     found = []
     for across, up in [(-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1)]:
@@ -141,7 +141,7 @@ def _search(graph: Graph, most: int, first: int, last: int) -> tuple[IntArray, n
                 found[total] = (cell << STEP_BITS) | now
                 total += 1
                 for edge in range(graph.starts[cell], graph.starts[cell + 1]):
-                    beyond, other = now + graph.lengths[edge], graph.neighbours[edge]
+                    beyond, other = now + graph.lengths[edge], graph.neighbors[edge]
                     if beyond < distance[other]:
                         distance[other] = beyond
                         if size == len(queued):
@@ -161,6 +161,6 @@ def steps_from(cells: Cells, source: int | IntArray | ShortIntArray) -> FloatArr
     from scipy.sparse.csgraph import dijkstra  # noqa: PLC0415
 
     graph = graph_of(cells)
-    matrix = csr_array((graph.lengths.astype(np.float64), graph.neighbours, graph.starts), shape=(len(cells),) * 2)
+    matrix = csr_array((graph.lengths.astype(np.float64), graph.neighbors, graph.starts), shape=(len(cells),) * 2)
     parts: FloatArray = dijkstra(matrix, indices=source)
     return parts / STEP

@@ -21,7 +21,14 @@ import numpy.typing as npt
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import read_text, replacing
 from nearveil.mechanisms.srr import deinterleave, interleave
-from nearveil.privacy.guarantee import SEEDED_CELLS_NOTE, Basis, Guarantee, Notion, check_count, check_positive
+from nearveil.privacy.guarantee import (
+    SEEDED_CELLS_NOTE,
+    Basis,
+    Guarantee,
+    PrivacyDefinition,
+    check_count,
+    check_positive,
+)
 from nearveil.randomness import EXPONENTIAL_REACH
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, ShortIntArray
@@ -233,7 +240,7 @@ class Cells:
     def _in_square(self, boxes: FloatArray | IntArray) -> FloatArray:
         return boxes * self.layout.box - np.array(self.region.half_extent_square)
 
-    # -- places and neighbours -------------------------------------------------------------------------------
+    # -- places and neighbors -------------------------------------------------------------------------------
 
     @property
     def digest(self) -> str:
@@ -290,11 +297,11 @@ class Cells:
         if self.is_free:
             promise = Guarantee(
                 title="The cells",
-                notion=Notion.CENTRAL,
+                definition=PrivacyDefinition.CENTRAL,
                 epsilon=0.0,
-                unit="per person",
+                unit="per user",
                 delta=0.0,
-                neighbours="the data that the cells are made from, with and without one row",
+                neighbors="the data that the cells are made from, with and without one row",
                 promise=f"the cells were made from {SOURCE_NAMES[self.source]}, and cost nobody anything more",
                 basis=Basis.THEOREM,
                 because="what looks at public or published data alone adds nothing to what that has cost",
@@ -356,11 +363,11 @@ def private_cells_guarantee(fit_epsilon: float, levels: int, *, seeded: bool = F
     in_tree = (levels + 1) * math.exp(tree / PRIVTREE_RATIO - EXPONENTIAL_REACH)
     return Guarantee(
         title="The cells",
-        notion=Notion.CENTRAL,
+        definition=PrivacyDefinition.CENTRAL,
         epsilon=fit_epsilon,
-        unit="per person",
+        unit="per user",
         delta=min(1.0, 4 * (in_tree + math.exp(counting - EXPONENTIAL_REACH))),
-        neighbours=(
+        neighbors=(
             "the data that the cells are made from, with and without one row, both such as can be fitted at all (two "
             "people or more, not all at one place)"
         ),

@@ -10,12 +10,12 @@ from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.fit_cost import with_fit_cost
 from nearveil.mechanisms.fitting import FitMethod, FitPlan, build_intervals
-from nearveil.mechanisms.intervals import Intervals, intervals_from_document, without_small_intervals
+from nearveil.mechanisms.intervals import Intervals, intervals_from_document
 from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace, check_noise_m
 from nearveil.mechanisms.releases import IntervalRelease, MetricRelease, PaperRelease
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, Noise, PaperScales, paper_scales, pure_scales
-from nearveil.privacy.guarantee import Guarantee, check_delta, check_epsilon, check_positive
+from nearveil.privacy.guarantee import Guarantee, check_delta, check_epsilon
 from nearveil.randomness import FIT_STREAM, RowKeystream
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, Progress
@@ -55,8 +55,6 @@ class DPRS(Mechanism):
         the default but for the paper's release.
     population : int, optional
         A public number of users, to size the private grid and the number of intervals by instead.
-    least_radius_m : float, optional
-        Leave out intervals until none is smaller than this.
     intervals : Intervals, optional
         Intervals made before. They bring their region.
     region : Region or str, optional
@@ -75,7 +73,7 @@ class DPRS(Mechanism):
     >>> import numpy as np
     >>> users = np.random.default_rng(0).normal([37.7, -122.4], 0.05, (2000, 2)).clip([37.5, -122.6], [37.9, -122.2])
     >>> dprs = DPRS(noise_m=500, region="san-francisco", seed=1).fit(users)
-    >>> dprs.perturb(users).shape, dprs.guarantee.notion.value
+    >>> dprs.perturb(users).shape, dprs.guarantee.definition.value
     ((2000, 2), 'metric')
     """
 
@@ -95,7 +93,6 @@ class DPRS(Mechanism):
         gamma: float = 0.5,
         fit_method: FitMethod | None = None,
         population: int | None = None,
-        least_radius_m: float | None = None,
         intervals: Intervals | None = None,
         region: Region | str | None = None,
         seed: int | None = None,
@@ -111,7 +108,6 @@ class DPRS(Mechanism):
         self.gamma = gamma
         self.fit_method = fit_method
         self.population = population
-        self.least_radius_m = least_radius_m
         self.intervals = intervals
         self.region = region
         self.seed = seed
@@ -125,8 +121,6 @@ class DPRS(Mechanism):
         if self.noise not in ("laplace", "gaussian"):
             raise UsageError("noise is either 'laplace' or 'gaussian'")
         check_delta(self.delta)
-        if self.least_radius_m is not None:
-            check_positive(self.least_radius_m, "the least radius")
         _ = self.fit_plan, self.resolved_region  # they check their part of the parameters
         for value, name in ((self.epsilon, "epsilon"), (self.fit_epsilon, "fit_epsilon")):
             if value is not None:
@@ -171,14 +165,6 @@ class DPRS(Mechanism):
         return self.fit_plan.steps
 
     @property
-    def learned(self) -> Intervals | None:
-        """The intervals in use, given or fitted, without those that are too small; None before `fit`."""
-        found: Intervals | None = getattr(self, "intervals_", None) if self.intervals is None else self.intervals
-        if found is None or self.least_radius_m is None:
-            return found
-        return without_small_intervals(found, self.least_radius_m)
-
-    @property
     def fit_budget(self) -> float:
         """What `fit` spends, as in `FitPlan.budget`."""
         if self.chosen_release == "paper":
@@ -200,15 +186,10 @@ class DPRS(Mechanism):
     @property
     def current_intervals(self) -> Intervals:
         """The intervals in use; an error before `fit`."""
-        found = self.learned
+        found: Intervals | None = getattr(self, "intervals_", None) if self.intervals is None else self.intervals
         if found is None:
             raise UsageError("fit the intervals first, or give intervals made before")
         return found
-
-    @property
-    def cost_follows_fit(self) -> bool:
-        """Whether the cost of a release depends on the intervals: the loss of ``paper`` is computed from them."""
-        return self.chosen_release == "paper"
 
     @property
     def scales(self) -> PaperScales:
@@ -311,8 +292,7 @@ class DPRS(Mechanism):
 
     def to_spec_params(self) -> dict[str, Any]:
         """Return the parameters of a copy with the same law: intervals that were fitted count as given."""
-        used = {"release": self.chosen_release, "intervals": self.current_intervals, "least_radius_m": None}
-        return super().to_spec_params() | used
+        return super().to_spec_params() | {"release": self.chosen_release, "intervals": self.current_intervals}
 
     @classmethod
     def from_spec_params(cls, params: dict[str, Any]) -> Self:

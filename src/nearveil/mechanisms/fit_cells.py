@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.io.density import Density, polygons_in
+from nearveil.io.density import Density
 from nearveil.kernels import kernel
 from nearveil.mechanisms.base import FitRefusedError
 from nearveil.mechanisms.cells import (
@@ -36,7 +35,6 @@ LEAST_CELL_M = 50.0
 LARGEST_CELL_M = 4000.0
 
 MOST_HIDE_AMONG = 10**9
-_POINTS_PER_SIDE = 32
 
 _ONE_PLACE = (
     "all rows hold the same location, so there is nothing to learn cells from; check the coordinate columns, or make "
@@ -101,7 +99,7 @@ def check_hide_among(hide_among: int) -> int:
 def cells_from_density(
     density: Density, region: Region, plan: CellPlan | None = None, *, population: int | None = None
 ) -> Cells:
-    """Make cells from public data: points, or a grid or polygons with counts. That costs nobody anything.
+    """Make cells from public data: points, or a grid with counts. That costs nobody anything.
 
     What lies outside the region does not count. Counts are scaled to a public ``population``, where one is given.
     """
@@ -173,12 +171,8 @@ def _grown(layout: Layout, is_split: Callable[[int, IntArray], BoolArray]) -> tu
 
 
 def _spread_counts(density: Density, layout: Layout) -> FloatArray:
-    """Return how many people each smallest box holds; those of a box or polygon of the density are spread over it."""
+    """Return how many people each smallest box holds; those of a box of the density are spread over it."""
     region, boxes = layout.region, np.zeros(layout.shape)
-    if density.polygons is not None:
-        for polygon, people in zip(*polygons_in(density.polygons, density.counts, region), strict=True):
-            _add_polygon(polygon, people, layout, boxes)
-        return boxes
     size = np.column_stack([density.height_deg, density.width_deg])
     low, high = (region.to_edge(density.points + side * size / 2) for side in (-1, 1))
     # A box that reaches beyond the region counts with the share that lies inside.
@@ -188,28 +182,6 @@ def _spread_counts(density: Density, layout: Layout) -> FloatArray:
     low, high = (_in_boxes(corner[inside], layout) for corner in (low, high))
     _add_boxes(low, high, (density.counts * share)[inside], boxes)
     return boxes
-
-
-def _add_polygon(polygon: Any, people: float, layout: Layout, boxes: FloatArray) -> None:
-    """Spread people over a polygon: evenly over a fine grid of points in it, as many in each box."""
-    import shapely  # noqa: PLC0415 - an extra
-
-    placed = shapely.transform(polygon, lambda corners: _in_boxes(corners[:, ::-1], layout))
-    shapely.prepare(placed)
-    west, south, east, north = placed.bounds
-    # A box has a whole number of points to each side, so that no box has more of them than another.
-    points = 1 << max(0, math.ceil(math.log2(_POINTS_PER_SIDE / max(east - west, north - south, 1e-6))))
-    across, up = (
-        (np.arange(math.floor(low * points), math.ceil(high * points)) + 0.5) / points
-        for low, high in ((west, east), (south, north))
-    )
-    x, y = (axis.ravel() for axis in np.meshgrid(across, up))
-    inside = shapely.contains_xy(placed, x, y)
-    if not inside.any():
-        x, y, inside = *np.array(placed.representative_point().coords.xy), np.ones(1, dtype=bool)
-    rows, columns = layout.shape
-    box = y[inside].astype(np.int64).clip(0, rows - 1), x[inside].astype(np.int64).clip(0, columns - 1)
-    np.add.at(boxes, box, people / inside.sum())
 
 
 def _in_boxes(points: FloatArray, layout: Layout) -> FloatArray:
@@ -316,7 +288,7 @@ def build_private_cells(
     Parameters
     ----------
     points : array-like or ExactAnswers
-        One row per person, all of them in the region: latitude, longitude. Or an object that answers for all of them.
+        One row per user, all of them in the region: latitude, longitude. Or an object that answers for all of them.
     region, epsilon, plan, rng
         The public region; what the cells cost each person, added or removed; how they are to be made; and a seed or
         generator in place of secure randomness.

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from nearveil.mechanisms.base import Learned
-from nearveil.privacy.guarantee import Guarantee, Notion, round_up
+from nearveil.privacy.guarantee import Guarantee, PrivacyDefinition, round_up
 
 _LARGEST_USEFUL_DELTA = 0.01
 _NEXT_TO_NO_DELTA = 1e-300
@@ -33,7 +33,7 @@ def with_fit_cost(release: Guarantee, learned: Learned, name: str, delta: float 
     return replace(
         release,
         title=f"{release.title}, given the {name}",
-        neighbours=f"{release.neighbours}, the {name} being given",
+        neighbors=f"{release.neighbors}, the {name} being given",
         also=(*statements, *release.also),
     )
 
@@ -52,17 +52,15 @@ def replacement_cost(learned: Learned, delta: float) -> tuple[float, float]:
 
 
 def _together(release: Guarantee, epsilon: float, delta: float, name: str) -> Guarantee:
-    by_distance, came_out = release.notion.is_by_distance, f" in the {name} that came out"
+    by_distance = release.definition.is_by_distance
+    came_out = f" in the {name} that came out" if release.definition is PrivacyDefinition.INTERVAL else ""
     return replace(
         release,
         title="Together, for those fitted on",
         epsilon=release.epsilon if by_distance else release.epsilon + epsilon,
         offset=epsilon if by_distance else 0.0,
         delta=min(1.0, release.delta + delta),
-        neighbours=(
-            f"{release.neighbours}{came_out if release.notion is Notion.INTERVAL else ''}, that place being among "
-            f"those that the {name} were made from"
-        ),
+        neighbors=(f"{release.neighbors}{came_out}, that place being among those that the {name} were made from"),
         promise=(
             f"the {name} depend on the people they were made from: for them another place costs up to "
             f"{round_up(epsilon)} more; with {name} from public data or from places already published it does not"

@@ -1,18 +1,16 @@
 """Private interval construction (PIC): differentially private k-means, and a disc around every center.
 
-A private fit asks users for exact counts and sums, in one machine's memory or on a cluster. The noise is added once, by
-the caller.
+A private fit asks users for exact counts and sums. The noise is added once, by the caller.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 
-from nearveil.errors import DataError, UsageError
+from nearveil.errors import DataError
 from nearveil.mechanisms.intervals import Intervals, centres_for, check_gamma
 from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, LaplaceAnswers
@@ -79,27 +77,32 @@ def _sums_around(centres: FloatArray) -> Question:
 # What a fit asks of users: whole numbers, so that the sum does not depend on the order of adding.
 
 
-class ExactAnswers(ABC):
-    """Exact answers about everybody in the data: private, and for noising only."""
+class ExactAnswers:
+    """Exact answers about the locations of users, latitude and longitude, checked to lie in the region."""
 
-    region: Region
+    def __init__(self, points: object, region: Region) -> None:
+        self.region = region
+        self._users = region.check(points)
 
-    @abstractmethod
     def __len__(self) -> int:
-        """How many users there are."""
+        return len(self._users)
 
     @property
-    @abstractmethod
     def all_in_one_place(self) -> bool:
-        """Whether everybody is at the same location."""
+        """Whether all users are at the same location."""
+        return bool((self._users == self._users[0]).all())
 
-    @abstractmethod
     def sums_around(self, centres: FloatArray) -> IntArray:
         """Per center, sums of the coordinates (fixed point) and number of the users nearest to it; shape (m, 3)."""
+        return NearestCentre(centres).sums(self._whole, 1 / FIXED_POINT)
 
-    @abstractmethod
     def counts_in_cells(self, columns: int, rows: int) -> IntArray:
         """How many users each cell of a grid over the region holds, row after row."""
+        return np.bincount(cells_of(self._whole, self.region, columns, rows), minlength=columns * rows)
+
+    @cached_property
+    def _whole(self) -> IntArray:
+        return square_in_fixed_point(self.region, self._users)
 
 
 Question = Callable[[ExactAnswers], IntArray]
@@ -115,41 +118,9 @@ def head_count(asked: ExactAnswers) -> IntArray:
     return np.array([len(asked) * int(FIXED_POINT)])
 
 
-class PlacesInMemory(ExactAnswers):
-    """Answers about locations at hand: latitude and longitude, checked to lie in the region."""
-
-    def __init__(self, people: FloatArray, region: Region) -> None:
-        self.region = region
-        self._people = people
-
-    def __len__(self) -> int:
-        return len(self._people)
-
-    @property
-    def all_in_one_place(self) -> bool:
-        """Whether everybody is at the same location."""
-        return bool((self._people == self._people[0]).all())
-
-    def sums_around(self, centres: FloatArray) -> IntArray:
-        """Sums and numbers of the users nearest to each center."""
-        return NearestCentre(centres).sums(self._whole, 1 / FIXED_POINT)
-
-    def counts_in_cells(self, columns: int, rows: int) -> IntArray:
-        """How many users each cell holds."""
-        return np.bincount(cells_of(self._whole, self.region, columns, rows), minlength=columns * rows)
-
-    @cached_property
-    def _whole(self) -> IntArray:
-        return square_in_fixed_point(self.region, self._people)
-
-
 def as_answers(points: object, region: Region) -> ExactAnswers:
     """Return points as answers about them, checked to lie in the region; answers unchanged."""
-    if not isinstance(points, ExactAnswers):
-        return PlacesInMemory(region.check(points), region)
-    if points.region != region:
-        raise UsageError("the answers are about another region than the one to fit in; ask for them in the same one")
-    return points
+    return points if isinstance(points, ExactAnswers) else ExactAnswers(points, region)
 
 
 def answers_for_fit(points: object, region: Region, centres: int | None, gamma: float) -> ExactAnswers:

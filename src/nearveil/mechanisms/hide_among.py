@@ -25,10 +25,10 @@ from nearveil.mechanisms.step_channel import (
     given_channel,
     rescaled_channel,
 )
-from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Guarantee, Notion, check_epsilon
-from nearveil.randomness import FIT_STREAM, RowKeystream
+from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Guarantee, PrivacyDefinition, check_epsilon
+from nearveil.randomness import FIT_STREAM, Randomness, RowKeystream
 from nearveil.region import Region
-from nearveil.types import FloatArray, Progress
+from nearveil.types import FloatArray, IntArray, Progress
 
 
 class HideAmong(Mechanism):
@@ -70,6 +70,7 @@ class HideAmong(Mechanism):
 
     frame = "square"
     learns = "cells"
+    counts_places = True
 
     def __init__(
         self,
@@ -133,11 +134,6 @@ class HideAmong(Mechanism):
             raise UsageError("fit the cells first, or give cells made before")
         return cells
 
-    @property
-    def cost_follows_fit(self) -> bool:
-        """Whether the loss per step is found from the cells, and not given."""
-        return self.epsilon is None
-
     # -- what cards, audits and attackers ask ----------------------------------------------------------------
 
     @property
@@ -196,6 +192,16 @@ class HideAmong(Mechanism):
         """Draw a cell for every row of ``x``, and a uniform point of it, in the square."""
         return self.channel.draw(x, rows.blocks(0))
 
+    def perturb_users(
+        self, users: IntArray, points: object, rng: Randomness | np.random.Generator | int | None = None
+    ) -> tuple[FloatArray, IntArray]:
+        """Publish a location for every user and cell where the user has been."""
+        checked, cells = self.area.check(points), self.current_cells
+        of_user = np.unique(users, return_inverse=True)[1]
+        visited = of_user * len(cells) + cells.find(self.enter(checked))
+        _, first, place = np.unique(visited, return_index=True, return_inverse=True)
+        return self.perturb(checked[first], self.seed if rng is None else rng)[place], place
+
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:
         """Log density per unit of the square: the cell's probability over its area."""
         cells = self.current_cells
@@ -224,11 +230,11 @@ class HideAmong(Mechanism):
         )
         release = Guarantee(
             title="Every published place",
-            notion=Notion.ELASTIC,
+            definition=PrivacyDefinition.ELASTIC,
             epsilon=epsilon,
-            unit=Notion.ELASTIC.unit,
+            unit=PrivacyDefinition.ELASTIC.unit,
             delta=0.0,
-            neighbours=(
+            neighbors=(
                 "any two places that one published place may stand for, at a loss of epsilon times the steps between "
                 "their cells; a step leads to a cell that touches"
             ),
@@ -243,7 +249,7 @@ class HideAmong(Mechanism):
             ),
             basis=Basis.CERTIFICATE,
             because=(
-                f"the largest loss per step over each of the {len(graph_of(cells).neighbours) // 2:,} pairs of cells "
+                f"the largest loss per step over each of the {len(graph_of(cells).neighbors) // 2:,} pairs of cells "
                 "that touch, computed from the whole numbers that are drawn from; it adds up along the shortest way"
             ),
             notes=(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
 from nearveil.privacy.accounting import LaplaceAnswers, Noise, fit_epsilon, pure_fit_epsilon
-from nearveil.privacy.guarantee import SEEDED_INTERVALS_NOTE, Basis, Guarantee, Notion, check_positive
+from nearveil.privacy.guarantee import SEEDED_INTERVALS_NOTE, Basis, Guarantee, PrivacyDefinition
 from nearveil.randomness import EXPONENTIAL_REACH
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -132,11 +131,11 @@ class Intervals:
             not_covered = "the discs show where people in general are; replacing the place of one row counts twice"
         found = Guarantee(
             title="The intervals",
-            notion=Notion.CENTRAL,
+            definition=PrivacyDefinition.CENTRAL,
             epsilon=epsilon,
-            unit="per person",
+            unit="per user",
             delta=delta,
-            neighbours="the data fitted on, with and without one row, both with enough people and not all at one place",
+            neighbors="the data fitted on, with and without one row, both with enough people and not all at one place",
             promise=promise,
             not_covered=not_covered,
             basis=Basis.THEOREM,
@@ -159,7 +158,7 @@ class Intervals:
             "region": asdict(self.region),
             "method": self.method,
             "budget": {
-                "neighbours": f"add or remove one {self.unit}",
+                "neighbors": f"add or remove one {self.unit}",
                 "unit": self.unit,
                 "epsilon": pure_fit_epsilon(self.answers),
                 "epsilon_at_delta_1e-5": self.fit_cost(1e-5)[0],
@@ -215,28 +214,6 @@ def _from_document(document: dict[str, Any]) -> Intervals:
     if not sound:
         raise ValueError("document")
     return intervals
-
-
-@lru_cache(maxsize=8)
-def without_small_intervals(intervals: Intervals, least_radius_m: float) -> Intervals:
-    """Leave out centers until no disc is smaller than ``least_radius_m`` meters; those left get larger cells.
-
-    Looks at nothing but the intervals, so it costs nothing.
-    """
-    apart = check_positive(least_radius_m, "the least radius") / intervals.region.metres_per_unit / intervals.gamma
-    centres = intervals.centres
-    from scipy.spatial import cKDTree  # noqa: PLC0415
-
-    near = cKDTree(centres).query_ball_point(centres, apart * (1 - 1e-12))
-    kept = np.ones(len(centres), dtype=bool)
-    # The most crowded go first, so that many stay.
-    for index in np.argsort(intervals.radii, kind="stable"):
-        kept[index] = not any(kept[other] for other in near[index] if other != index)
-    if kept.all():
-        return intervals
-    if kept.sum() < 2:
-        raise UsageError("the least radius leaves fewer than two intervals; ask for a smaller one")
-    return replace(intervals, centres=centres[kept])
 
 
 def check_gamma(gamma: float) -> float:

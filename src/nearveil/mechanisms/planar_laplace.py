@@ -15,13 +15,13 @@ from nearveil.privacy.guarantee import (
     Certificate,
     Guarantee,
     Method,
-    Notion,
+    PrivacyDefinition,
     check_positive,
 )
-from nearveil.randomness import EXPONENTIAL_REACH, RowKeystream, exponential_from_uniforms
+from nearveil.randomness import EXPONENTIAL_REACH, Randomness, RowKeystream, exponential_from_uniforms
 from nearveil.region import Region
 from nearveil.sphere import EARTH_RADIUS_M, great_circle_m, moved
-from nearveil.types import FloatArray
+from nearveil.types import FloatArray, IntArray
 
 # The two exponentials that make a distance have a finite reach, so locations farther away are never published. This
 # bounds what that adds, for pairs of locations up to 10 noise_m apart, between which the loss is up to 20.
@@ -55,6 +55,7 @@ class PlanarLaplace(Mechanism):
     """
 
     frame = "degrees"
+    counts_places = True
 
     def __init__(
         self, noise_m: float = DEFAULT_NOISE_M, region: Region | str | None = None, seed: int | None = None
@@ -89,6 +90,16 @@ class PlanarLaplace(Mechanism):
             rejected, attempt = rejected[again], attempt + 1
         return moved(x, 2 * np.pi * drawn[:, 4], EARTH_RADIUS_M * angle)
 
+    def perturb_users(
+        self, users: IntArray, points: object, rng: Randomness | np.random.Generator | int | None = None
+    ) -> tuple[FloatArray, IntArray]:
+        """Publish a location for every user and place, which is a cell where the user has been."""
+        from nearveil.mechanisms.user_places import publish_places  # noqa: PLC0415 - not for one row per user
+
+        checked = self.area.check(points)
+        published, place = publish_places(self.noise_m, users, checked, self.seed if rng is None else rng)
+        return self.area.publish(published), place
+
     def _angles(self, uniforms: FloatArray) -> tuple[FloatArray, np.ndarray]:
         """Distances as angles, and the rows where they are rejected."""
         lengths = exponential_from_uniforms(uniforms[:, :4].reshape(-1, 2, 2)).sum(axis=1)
@@ -113,11 +124,11 @@ class PlanarLaplace(Mechanism):
         """Geo-indistinguishability between all locations."""
         return Guarantee(
             title="Every published place",
-            notion=Notion.METRIC,
+            definition=PrivacyDefinition.METRIC,
             epsilon=self.epsilon_per_m,
-            unit="per metre",
+            unit="per meter",
             delta=NUMERICAL_DELTA,
-            neighbours=(
+            neighbors=(
                 "any two places that one published place may stand for, at a loss of epsilon times their great-circle "
                 f"distance (delta is for places up to {10 * self.noise_m / 1000:,.3g} km apart)"
             ),
@@ -128,7 +139,7 @@ class PlanarLaplace(Mechanism):
             not_covered=NOT_COVERED_BY_METRIC,
             basis=Basis.THEOREM,
             because=(
-                "the log density falls by epsilon per metre of great-circle distance; clamping and rounding to a "
+                "the log density falls by epsilon per meter of great-circle distance; clamping and rounding to a "
                 "public grid cannot add to the loss; delta bounds what the finite precision of the noise adds"
             ),
             notes=(*self._notes(), _ELLIPSOID_NOTE),

@@ -9,19 +9,14 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
 
 from nearveil.errors import UsageError
 from nearveil.geodesy import wrap_longitude
-from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.square import Square
-from nearveil.mechanisms.srr import SRR
 from nearveil.plugins import load_class, reference
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.randomness import NumberedRows, stream_key
@@ -46,17 +41,26 @@ _USERS = 16
 
 @dataclass(frozen=True, slots=True)
 class MechanismEntry:
-    """A mechanism before it is built: what commands and files call it, what tables do, and its class.
+    """A mechanism before it is built: what commands and files call it, what tables do, and where its class is.
 
-    ``strengths`` are values of `strength` for the frontier and the start of a plan, from weak to strong; ``look`` is
-    the color, marker and dashes in pictures.
+    Ours are imported when they are first used. ``strengths`` are values of `strength` for the frontier and the start
+    of a plan, from weak to strong; ``look`` is the color, marker and dashes in pictures.
     """
 
     name: str
     label: str
-    mechanism: type[Mechanism]
+    home: str | type[Mechanism]
     strengths: tuple[float, ...] = ()
     look: tuple[str, str, str] | None = None
+
+    @property
+    def mechanism(self) -> type[Mechanism]:
+        """The class."""
+        if not isinstance(self.home, str):
+            return self.home
+        module, _, name = self.home.partition(":")
+        found: type[Mechanism] = getattr(import_module(f"nearveil.mechanisms.{module}"), name)
+        return found
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -91,12 +95,14 @@ class MechanismEntry:
 # The ways of DPRS and HideAmong to learn are contenders of their own (`evaluation.contenders`). Of the others, the
 # last three are rivals: where little enough is lost, next to nothing is left of a list.
 _ENTRIES = (
-    MechanismEntry("dprs", "DPRS", DPRS, (), ("blue", "o", "-")),
-    MechanismEntry("planar-laplace", "planar Laplace", PlanarLaplace, _LENGTHS_M, ("purple", ">", "-")),
-    MechanismEntry("hide-among", "hide among people", HideAmong, _USERS_AROUND, ("sky", "D", "-")),
-    MechanismEntry("srr", "SRR", SRR, (14.0, 12.0, 10.0, 8.0), ("green", "^", "-.")),
-    MechanismEntry("square", "Square", Square, (20.0, 16.0, 12.0), ("orange", "s", "--")),
-    MechanismEntry("laplace", "per-axis Laplace", AxisLaplace, (45.0, 20.0, 10.0), ("ink", "<", "--")),
+    MechanismEntry("dprs", "DPRS", "dprs:DPRS", (), ("blue", "o", "-")),
+    MechanismEntry(
+        "planar-laplace", "planar Laplace", "planar_laplace:PlanarLaplace", _LENGTHS_M, ("purple", ">", "-")
+    ),
+    MechanismEntry("hide-among", "hide among people", "hide_among:HideAmong", _USERS_AROUND, ("sky", "D", "-")),
+    MechanismEntry("srr", "SRR", "srr:SRR", (14.0, 12.0, 10.0, 8.0), ("green", "^", "-.")),
+    MechanismEntry("square", "Square", "square:Square", (20.0, 16.0, 12.0), ("orange", "s", "--")),
+    MechanismEntry("laplace", "per-axis Laplace", "axis_laplace:AxisLaplace", (45.0, 20.0, 10.0), ("ink", "<", "--")),
 )
 MECHANISMS = {entry.name: entry for entry in _ENTRIES}
 """Nearveil's own mechanisms, in the order of tables."""
@@ -121,9 +127,8 @@ def mechanism_entry(name: str) -> MechanismEntry:
 @cache
 def entry_of_class(mechanism: type[Mechanism]) -> MechanismEntry:
     """Return the entry of a class: ours, or one made for somebody else's, once it has been checked."""
-    for entry in MECHANISMS.values():
-        if entry.mechanism is mechanism:
-            return entry
+    if own := _own_entry(mechanism):
+        return own
     made = MechanismEntry(reference(mechanism), _label(mechanism), mechanism)
     try:
         built = made.build(**_TO_TRY)  # type: ignore[arg-type]
@@ -135,8 +140,13 @@ def entry_of_class(mechanism: type[Mechanism]) -> MechanismEntry:
 
 def mechanism_name(mechanism: Mechanism) -> str:
     """Return the name that the command line and files know a mechanism by; of somebody else's, its label."""
-    kind = type(mechanism)
-    return next((name for name, entry in MECHANISMS.items() if entry.mechanism is kind), _label(kind))
+    entry = _own_entry(type(mechanism))
+    return entry.name if entry else _label(type(mechanism))
+
+
+def _own_entry(kind: type[Mechanism]) -> MechanismEntry | None:
+    home = f"{kind.__module__.removeprefix('nearveil.mechanisms.')}:{kind.__qualname__}"
+    return next((entry for entry in MECHANISMS.values() if entry.home == home), None)
 
 
 def is_own(mechanism: Mechanism) -> bool:

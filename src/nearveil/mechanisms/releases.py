@@ -26,7 +26,7 @@ from nearveil.mechanisms.intervals import Intervals, cell_polygons, diameter
 from nearveil.mechanisms.nearest import NearestCentre, nearest_point_of_discs
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.privacy.accounting import Noise, paper_epsilon, pure_fit_epsilon, pure_release_epsilon
-from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Certificate, Guarantee, Method, Notion
+from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Certificate, Guarantee, Method, PrivacyDefinition
 from nearveil.randomness import RowKeystream
 from nearveil.types import FloatArray
 
@@ -120,12 +120,12 @@ class ConfinedRelease(ABC):
         """The statement for two locations of one interval."""
         return Guarantee(
             title="Within one interval",
-            notion=Notion.INTERVAL,
+            definition=PrivacyDefinition.INTERVAL,
             epsilon=epsilon,
-            unit="per person",
+            unit="per user",
             # What 53-bit numbers cannot reach of a narrow law.
             delta=min(1.0, 2.0**-50 * math.exp(epsilon)),
-            neighbours="two places that one published place may stand for and that have the same nearest centre",
+            neighbors="two places that one published place may stand for and that have the same nearest centre",
             promise="within an interval places look alike up to epsilon",
             not_covered=f"{_BETWEEN}; {FURTHER_RELEASES}{further}",
             basis=Basis.THEOREM if certificate.method is Method.CLOSED_FORM else Basis.CERTIFICATE,
@@ -258,11 +258,11 @@ class PaperRelease(ConfinedRelease):
             where, further = "in one disc cannot come from a place outside that", ", for any delta below 1"
         return Guarantee(
             title="The paper's claim",
-            notion=Notion.CENTRAL,
+            definition=PrivacyDefinition.CENTRAL,
             epsilon=min(renyi, pure_fit_epsilon(answers) + pure_release_epsilon(self.scale, self.noise)),
-            unit="per person",
+            unit="per user",
             delta=self.delta,
-            neighbours="data sets that differ in one person (Theorem 3)",
+            neighbors="data sets that differ in one person (Theorem 3)",
             promise="would make any two places of a person look alike; it does not",
             basis=Basis.REFUTED_CLAIM,
             because=(

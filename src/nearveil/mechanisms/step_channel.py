@@ -2,9 +2,9 @@
 
 From cell c, cell z is published with probability w(z) e^{-a D(c, z)} / Z(c), where D is the number of steps, cut off at
 a largest number M: beyond it all cells are alike, and so the work does not grow with the square of the cells. Over an
-edge of length l between neighbours c and c' the loss is at most a l + |log Z(c) - log Z(c')|. With epsilon the largest
+edge of length l between neighbors c and c' the loss is at most a l + |log Z(c) - log Z(c')|. With epsilon the largest
 of a + |Δ log Z| / l over all edges, the loss between any two places is at most epsilon times the steps between them: it
-adds up along the shortest way. The weights w(z) are chosen so that neighbours have nearly the same Z.
+adds up along the shortest way. The weights w(z) are chosen so that neighbors have nearly the same Z.
 
 Probabilities are whole numbers over a whole number, and the bound is computed from these. So it is about the numbers
 that are drawn from.
@@ -105,7 +105,7 @@ class StepChannel:
 
     @cached_property
     def certificate(self) -> Certificate:
-        """The bound, and the loss between the neighbours whose bound is largest."""
+        """The bound, and the loss between the neighbors whose bound is largest."""
         edge = int(np.argmax(self.edge_bounds))
         first, second, length = (int(part[edge]) for part in graph_of(self.cells).edges)
         everywhere = np.arange(len(self.cells))
@@ -123,7 +123,7 @@ class StepChannel:
             frame="square",
             method=Method.EDGES,
             how=(
-                "between neighbours the loss is at most what the probability falls by over their distance, plus the "
+                "between neighbors the loss is at most what the probability falls by over their distance, plus the "
                 "difference of their log-sums, computed from whole numbers for every pair; along the shortest way "
                 "between two cells losses and distances add up"
             ),
@@ -178,7 +178,7 @@ class StepChannel:
     def draw(self, x: FloatArray, words: WordArray) -> FloatArray:
         """Draw a cell for each place of the square, and a uniform point of it, by two 64-bit numbers for each place."""
         found = self.cells.find(x)
-        # Tables of many cells do not fit into a processor's cache; what neighbours need of them does.
+        # Tables of many cells do not fit into a processor's cache; what neighbors need of them does.
         shift = max(0, len(self.cells).bit_length() - _ORDER_BITS)
         order = np.argsort((found >> shift).astype(np.uint16), kind="stable")
         drawn: FloatArray = _draw(found, order, words, self.tables)

@@ -19,9 +19,9 @@ import threading
 import numpy as np
 import numpy.typing as npt
 
-from nearveil.hashing import HashArray, Key, hash_word, hash_words
+from nearveil.hashing import hash_words
 from nearveil.kernels import brief_kernel, inlined_kernel, kernel
-from nearveil.types import FloatArray, IntArray
+from nearveil.types import FloatArray, IntArray, WordArray
 
 NOBODY = -1
 PEOPLE_PER_CELL = 3.0
@@ -29,7 +29,7 @@ CROWD = 24
 """From how many people on a cell gets a grid of its own."""
 
 SlotArray = npt.NDArray[np.int32]
-Few = tuple[SlotArray, FloatArray, FloatArray, HashArray]
+Few = tuple[SlotArray, FloatArray, FloatArray, WordArray]
 """Slots with their x, y and ties, side by side in memory: to look at thousands of them takes microseconds."""
 Rank = tuple[float, np.uint64]
 """What people are ordered by: the square of the distance, and the tie."""
@@ -69,7 +69,7 @@ class Grid:
         In metres; not a number where a slot is empty. The grid keeps the array and changes it.
     tie_seeds : array, shape (n,)
         What the order of points at one distance comes from.
-    key : (uint64, uint64) or None
+    key : bytes, 16 of them, or None
         They are ordered by the keyed hash of their seeds, or by the seeds themselves.
     tags : array, shape (n,), optional
         The tags of each slot, as bits. It is only read.
@@ -79,14 +79,12 @@ class Grid:
         self,
         half_extent_m: tuple[float, float],
         points: FloatArray,
-        tie_seeds: HashArray,
-        key: Key | None,
-        tags: HashArray | None = None,
+        tie_seeds: WordArray,
+        key: bytes | None,
+        tags: WordArray | None = None,
     ) -> None:
         self.points, self.key = points, key
-        self._ties = tie_seeds.copy()
-        if key is not None:
-            hash_words(tie_seeds, *key, self._ties)
+        self._ties = tie_seeds.copy() if key is None else hash_words(tie_seeds, key)
         half_width, half_height = half_extent_m
         cells = max(1.0, len(points) / PEOPLE_PER_CELL)
         size = math.sqrt(4 * half_width * half_height / cells)
@@ -122,7 +120,7 @@ class Grid:
 
     def put(self, slot: int, x_m: float, y_m: float, tie_seed: np.uint64) -> None:
         """Put or move the point of a slot."""
-        tie = tie_seed if self.key is None else np.uint64(hash_word(tie_seed, *self.key))
+        tie = tie_seed if self.key is None else hash_words(np.array([tie_seed]), self.key)[0]
         self.count += _put(
             slot, x_m, y_m, tie, self._frame, *self._shape, self._head, self._inner, self._after, self._before,
             self._home, self.points, self._ties,
@@ -152,8 +150,8 @@ class Grid:
         k: int,
         excluded: int,
         within_m: float,
-        tags: HashArray,
-        groups: HashArray,
+        tags: WordArray,
+        groups: WordArray,
         after: Rank,
     ) -> list[int]:
         """Answer `nearest` of those who have a tag of each group and are ranked after others."""
@@ -208,7 +206,7 @@ def _put(
     before: SlotArray,
     home: SlotArray,
     points: FloatArray,
-    ties: HashArray,
+    ties: WordArray,
 ) -> int:
     is_new = home[slot] == NOBODY
     if not is_new:
@@ -237,7 +235,7 @@ def _nearest(
     inner: SlotArray,
     after: SlotArray,
     points: FloatArray,
-    ties: HashArray,
+    ties: WordArray,
     slots: SlotArray,
     squares: FloatArray,
 ) -> int:
@@ -253,9 +251,9 @@ def _nearest_chosen(
     y_m: float,
     excluded: int,
     within_m: float,
-    groups: HashArray,
-    tags: HashArray,
-    cell_tags: HashArray,
+    groups: WordArray,
+    tags: WordArray,
+    cell_tags: WordArray,
     after_square: float,
     after_tie: np.uint64,
     frame: FloatArray,
@@ -265,7 +263,7 @@ def _nearest_chosen(
     inner: SlotArray,
     after: SlotArray,
     points: FloatArray,
-    ties: HashArray,
+    ties: WordArray,
     slots: SlotArray,
     squares: FloatArray,
 ) -> int:
@@ -286,7 +284,7 @@ def _nearest_of(
     members: SlotArray,
     x: FloatArray,
     y: FloatArray,
-    ties: HashArray,
+    ties: WordArray,
     rows: SlotArray,
     squares: FloatArray,
 ) -> int:
@@ -318,7 +316,7 @@ def _nearest_to_each(
     inner: SlotArray,
     after: SlotArray,
     points: FloatArray,
-    ties: HashArray,
+    ties: WordArray,
     slots: SlotArray,
 ) -> None:
     squares = np.empty(slots.shape[1])
@@ -335,9 +333,9 @@ def _rank(
     qy: float,
     excluded: int,
     farthest_square: float,
-    groups: HashArray | None,
-    tags: HashArray | None,
-    cell_tags: HashArray | None,
+    groups: WordArray | None,
+    tags: WordArray | None,
+    cell_tags: WordArray | None,
     after_square: float,
     after_tie: np.uint64,
     frame: FloatArray,
@@ -347,7 +345,7 @@ def _rank(
     inner: SlotArray,
     after: SlotArray,
     points: FloatArray,
-    ties: HashArray,
+    ties: WordArray,
     slots: SlotArray,
     squares: FloatArray,
 ) -> int:
@@ -424,9 +422,9 @@ def _visit_crowd(
     cy: float,
     farthest_square: float,
     excluded: int,
-    groups: HashArray | None,
-    tags: HashArray | None,
-    cell_tags: HashArray | None,
+    groups: WordArray | None,
+    tags: WordArray | None,
+    cell_tags: WordArray | None,
     after_square: float,
     after_tie: np.uint64,
     low_x: float,
@@ -436,7 +434,7 @@ def _visit_crowd(
     side: int,
     head: SlotArray,
     points: FloatArray,
-    ties: HashArray,
+    ties: WordArray,
     after: SlotArray,
     slots: SlotArray,
     squares: FloatArray,
@@ -508,12 +506,12 @@ def _visit(
     qy: float,
     farthest_square: float,
     excluded: int,
-    groups: HashArray | None,
-    tags: HashArray | None,
+    groups: WordArray | None,
+    tags: WordArray | None,
     after_square: float,
     after_tie: np.uint64,
     points: FloatArray,
-    ties: HashArray,
+    ties: WordArray,
     after: SlotArray,
     slots: SlotArray,
     squares: FloatArray,
@@ -545,7 +543,7 @@ def _visit(
 
 
 @kernel
-def _insert(slot: int, square: float, ties: HashArray, slots: SlotArray, squares: FloatArray) -> None:
+def _insert(slot: int, square: float, ties: WordArray, slots: SlotArray, squares: FloatArray) -> None:
     """Put a point where it belongs among the k best so far: what `_visit` does, where a call would be felt."""
     at = len(slots) - 1
     if square < squares[at] or slots[at] == NOBODY or ties[slot] < ties[slots[at]]:
@@ -556,7 +554,7 @@ def _insert(slot: int, square: float, ties: HashArray, slots: SlotArray, squares
 
 
 @kernel
-def _matches(at: int, groups: HashArray | None, tags: HashArray | None) -> bool:
+def _matches(at: int, groups: WordArray | None, tags: WordArray | None) -> bool:
     """Whether a point, or somebody in a cell, has a tag of each group: ``tags`` are those of points or of cells."""
     # Left out of what is compiled for the search among everybody. (In one tuple, these arrays would be counted as used
     # and as not used again for every point, which takes longer than all the rest.)
@@ -672,7 +670,7 @@ def _tag(
     columns: int,
     rows: int,
     home: SlotArray,
-    cell_tags: HashArray,
+    cell_tags: WordArray,
 ) -> None:
     """Let the cell of a slot know its tags, and the crowded cell around that, if there is one."""
     cell_tags[home[slot]] |= tags
@@ -681,13 +679,13 @@ def _tag(
 
 @kernel
 def _tag_all(
-    tags: HashArray,
+    tags: WordArray,
     points: FloatArray,
     frame: FloatArray,
     columns: int,
     rows: int,
     home: SlotArray,
-    cell_tags: HashArray,
+    cell_tags: WordArray,
 ) -> None:
     for slot in range(len(home)):
         if home[slot] != NOBODY and tags[slot] != 0:

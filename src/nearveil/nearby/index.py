@@ -20,13 +20,13 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.hashing import HashArray, Key, hash_ids, split_key
+from nearveil.hashing import hash_ids
 from nearveil.mechanisms.srr import interleave
 from nearveil.nearby._grid import FIRST, NOBODY, Few, Grid, nearest_of
 from nearveil.nearby.stores.base import LeftError, PublishedBatch
 from nearveil.randomness import KEY_BYTES, Randomness, as_randomness
-from nearveil.region import PointProjection, Region
-from nearveil.types import FloatArray, IntArray
+from nearveil.region import Region
+from nearveil.types import FloatArray, IntArray, WordArray
 
 Person = Hashable
 P = TypeVar("P", bound=Hashable)
@@ -100,14 +100,14 @@ class NearbyIndex(Generic[P]):
         rng: Randomness | np.random.Generator | int | None = None,
     ) -> None:
         self.region = region
-        self._project = PointProjection(region)
+        self._project = region.location_to_metres
         self._roster: _Roster[P] = _Roster(None if rng is None else as_randomness(rng).generator)
         self._changing = threading.Lock()
         self._building = threading.Lock()
         self._meanwhile: dict[P, tuple[float, float] | None] | None = None
         self._tagged_meanwhile: dict[P, int] = {}
         # Of groups of tags that were asked for: those who have them where these are few, else None.
-        self._few: dict[tuple[int, ...], tuple[HashArray, Few | None]] = {}
+        self._few: dict[tuple[int, ...], tuple[WordArray, Few | None]] = {}
         start = np.asarray(places_m, dtype=np.float64).reshape(-1, 2)
         if len(start) != len(people) or len(set(people)) != len(people):
             raise UsageError("an index needs one place for each person, and each person once")
@@ -115,7 +115,7 @@ class NearbyIndex(Generic[P]):
             raise UsageError("a place must be two finite numbers in metres")
         self._roster.enter(people)
         # Those who enter an empty roster have the slots from 0 on. Until the first load the key is nothing secret.
-        self._live = self._grid(self._room(start), None if rng is not None else split_key(bytes(KEY_BYTES)))
+        self._live = self._grid(self._room(start), None if rng is not None else bytes(KEY_BYTES))
 
     def __len__(self) -> int:
         return self._live.count
@@ -196,7 +196,7 @@ class NearbyIndex(Generic[P]):
             at_once = min(2 * at_once, _MOST_AT_ONCE)
             after = generation.rank_of_last(slots)
 
-    def _few_with(self, groups: tuple[int, ...]) -> tuple[HashArray, Few | None]:
+    def _few_with(self, groups: tuple[int, ...]) -> tuple[WordArray, Few | None]:
         """Return the groups, and all who have a tag of each of them, if they are few."""
         bits = np.array(groups, dtype=np.uint64)
         with self._changing:
@@ -291,7 +291,6 @@ class NearbyIndex(Generic[P]):
     def _build(
         self: NearbyIndex[str], batches: Iterable[PublishedBatch], remap: Remap, tie_key: bytes, *, from_nothing: bool
     ) -> None:
-        key = split_key(tie_key)
         with self._building:
             with self._changing:
                 self._meanwhile, self._tagged_meanwhile = {}, {}
@@ -306,7 +305,7 @@ class NearbyIndex(Generic[P]):
                     tags = self._roster.tags(len(places)).copy()
                 for slots, metres, theirs in moved:
                     places[slots], tags[slots] = metres, theirs
-                self._exchange(Grid(self.region.half_extent_m, places, tie_seeds, key, tags), tags)
+                self._exchange(Grid(self.region.half_extent_m, places, tie_seeds, tie_key, tags), tags)
             finally:
                 self._meanwhile = None
                 self._forget_absent()
@@ -316,8 +315,8 @@ class NearbyIndex(Generic[P]):
             return self._roster.enter(people)
 
     def _enter_side_by_side(
-        self: NearbyIndex[str], pieces: Iterable[tuple[list[str], FloatArray, HashArray]]
-    ) -> tuple[IntArray, FloatArray, HashArray]:
+        self: NearbyIndex[str], pieces: Iterable[tuple[list[str], FloatArray, WordArray]]
+    ) -> tuple[IntArray, FloatArray, WordArray]:
         """Give the first people slots in the order of their places: what a question reads then lies together."""
         found = list(pieces)
         people = list(chain.from_iterable(some for some, _, _ in found))
@@ -332,7 +331,7 @@ class NearbyIndex(Generic[P]):
             _yield_lock()
         return slots, metres, tags
 
-    def _exchange(self, generation: Grid, tags: HashArray) -> None:
+    def _exchange(self, generation: Grid, tags: WordArray) -> None:
         """Apply what happened meanwhile, and let the new generation answer."""
         with self._changing:
             changes, self._meanwhile = self._meanwhile or {}, None
@@ -366,7 +365,7 @@ class NearbyIndex(Generic[P]):
         people = len(self._roster)
         return _with_room(places, people + people // _SPARE_SHARE + _LEAST_ROOM)
 
-    def _grid(self, places: FloatArray, key: Key | None) -> Grid:
+    def _grid(self, places: FloatArray, key: bytes | None) -> Grid:
         seeds, tags = self._roster.tie_seeds(len(places)), self._roster.tags(len(places))
         return Grid(self.region.half_extent_m, places, seeds, key, tags)
 
@@ -411,8 +410,8 @@ class _Roster(Generic[P]):
         self.leavers = 0
         self._generator = generator
         self._slot_of: dict[P, int] = {}
-        self._tie_seeds: HashArray = np.zeros(_LEAST_ROOM, dtype=np.uint64)
-        self.all_tags: HashArray = np.zeros(_LEAST_ROOM, dtype=np.uint64)
+        self._tie_seeds: WordArray = np.zeros(_LEAST_ROOM, dtype=np.uint64)
+        self.all_tags: WordArray = np.zeros(_LEAST_ROOM, dtype=np.uint64)
         self._free: list[int] = []
 
     def __len__(self) -> int:
@@ -434,12 +433,12 @@ class _Roster(Generic[P]):
         """Return the seed of the person in this slot."""
         return np.uint64(self._tie_seeds[slot])
 
-    def tie_seeds(self, capacity: int) -> HashArray:
+    def tie_seeds(self, capacity: int) -> WordArray:
         """Return the seeds of the first slots."""
         self._make_room(capacity)
         return self._tie_seeds[:capacity]
 
-    def tags(self, capacity: int) -> HashArray:
+    def tags(self, capacity: int) -> WordArray:
         """Return the tags of the first slots, as bits."""
         self._make_room(capacity)
         return self.all_tags[:capacity]
@@ -453,7 +452,7 @@ class _Roster(Generic[P]):
         if slot != NOBODY:
             self.all_tags[slot] = tags
 
-    def tag_all(self, tags: HashArray) -> None:
+    def tag_all(self, tags: WordArray) -> None:
         """Give the first slots tags in place of those before."""
         self.all_tags[: len(tags)] = tags
 
@@ -489,7 +488,7 @@ class _Roster(Generic[P]):
             self.people[slot] = person
         self._slot_of.update(zip(newcomers, slots, strict=True))
 
-    def _new_seeds(self, newcomers: list[P]) -> HashArray:
+    def _new_seeds(self, newcomers: list[P]) -> WordArray:
         if self._generator is None:
             return hash_ids(newcomers)  # type: ignore[arg-type]  # ids are strings where nothing is drawn
         # The bits of numbers that are not negative are in the order of the numbers.
@@ -501,7 +500,7 @@ class _Roster(Generic[P]):
             self._tie_seeds, self.all_tags = (np.pad(array, (0, room)) for array in (self._tie_seeds, self.all_tags))
 
 
-def _in_pieces(batches: Iterable[PublishedBatch], remap: Remap) -> Iterator[tuple[list[str], FloatArray, HashArray]]:
+def _in_pieces(batches: Iterable[PublishedBatch], remap: Remap) -> Iterator[tuple[list[str], FloatArray, WordArray]]:
     """People, where they are published and their tags, some at a time, so that questions are answered in between."""
     for batch in batches:
         tags = np.zeros(len(batch.people), dtype=np.uint64) if batch.tags is None else batch.tags
@@ -519,7 +518,7 @@ def _yield_lock() -> None:
 
 
 def _rows_side_by_side(metres: FloatArray, half_extent_m: tuple[float, float]) -> IntArray:
-    """Rows in an order in which neighbours on the ground are mostly neighbours."""
+    """Rows in an order in which neighbors on the ground are mostly neighbors."""
     cells = 2**12
     shares = (metres / half_extent_m + 1.0) / 2
     column, row = np.clip(shares * cells, 0, cells - 1).astype(np.int64).T

@@ -54,12 +54,7 @@ def conversion_cost(order: float, delta: float) -> float:
 def epsilon_from_log_moment(log_moment: Callable[[float], float], delta: float) -> tuple[float, float]:
     """Return the least epsilon at ``delta`` and the order that gives it.
 
-    Parameters
-    ----------
-    log_moment : callable
-        (order - 1) times the Rényi divergence, as a function of the order.
-    delta : float
-        Between 0 and 1, exclusive.
+    ``log_moment`` is (order - 1) times the Rényi divergence, as a function of the order.
     """
 
     def epsilon(log_excess: float) -> float:
@@ -71,14 +66,15 @@ def epsilon_from_log_moment(log_moment: Callable[[float], float], delta: float) 
     values = [epsilon(point) for point in grid]
     best = int(np.argmin(values))
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    found, least = least_between(epsilon, float(low), float(high))
-    return max(0.0, least), 1 + math.exp(found)
+    # Slow to load, and many commands never need it.
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415
+
+    found = minimize_scalar(epsilon, bounds=(low, high), method="bounded", options={"xatol": 1e-9})
+    return max(0.0, float(found.fun)), 1 + math.exp(found.x)
 
 
-# The paper's accounting (its Theorems 1, 2, 3 and 5): from a wanted epsilon to noise scales, and back.
-#
-# It is the arithmetic of the paper, needed to rebuild it. Whether its result is a guarantee is another matter: see
-# `nearveil.mechanisms.dprs`.
+# The paper's accounting (its Theorems 1, 2, 3 and 5): from a wanted epsilon to noise scales, and back. It is needed to
+# rebuild the paper. Whether its result is a guarantee is another matter: see `nearveil.mechanisms.dprs`.
 
 
 Noise = Literal["laplace", "gaussian"]
@@ -92,29 +88,19 @@ _GAUSSIAN_SHIFT = math.sqrt(2.0)
 
 @dataclass(frozen=True, slots=True)
 class PaperScales:
-    """The noise the paper's accounting asks for, in units of the square [-1, 1]².
-
-    Attributes
-    ----------
-    fit_scale : float
-        The paper's λ_c, for every sum and count of every round.
-    release_scale : float
-        The paper's λ_p (Laplace) or σ (Gaussian).
-    order : float
-        The Rényi order at which the two shares are equal and the total is least.
-    """
+    """The noise the paper's accounting asks for, in units of the square [-1, 1]²."""
 
     fit_scale: float
+    """The paper's λ_c, for every sum and count of every round."""
     release_scale: float
+    """The paper's λ_p (Laplace) or σ (Gaussian)."""
     order: float
+    """The Rényi order at which the two shares are equal and the total is least."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaplaceAnswers:
-    """What happened in a fit: ``count`` sums or counts of sensitivity 1, each answered with Laplace noise.
-
-    What it costs is the business of the functions below.
-    """
+    """What happened in a fit: ``count`` sums or counts of sensitivity 1, each answered with Laplace noise."""
 
     count: int
     scale: float
@@ -158,7 +144,7 @@ def pure_fit_epsilon(answers: Iterable[LaplaceAnswers]) -> float:
 
 
 def fit_epsilon(answers: Sequence[LaplaceAnswers], *, delta: float) -> float:
-    """Return the epsilon at ``delta`` that fitting alone costs a person, added or removed.
+    """Return the epsilon at ``delta`` that fitting alone costs a user, added or removed.
 
     The lesser of the Rényi bound and plain composition, which needs no delta.
     """
@@ -190,7 +176,7 @@ def fit_scale_for(epsilon: float, *, queries: int, delta: float) -> float:
 def paper_scales(epsilon: float, *, delta: float, queries: int, noise: Noise = "laplace") -> PaperScales:
     """Return the scales that spend ``epsilon`` in the paper's accounting, half on fitting, half on the release.
 
-    Both shares are equal at the order that minimises the total.
+    Both shares are equal at the order that minimizes the total.
 
     Examples
     --------
@@ -263,42 +249,9 @@ def _slope(order: float, scales: PaperScales, delta: float, queries: int, noise:
     return (total(order + step) - total(order - step)) / (2 * step)
 
 
-# Roots and minima of functions of one number.
-
-
-_GOLDEN = (math.sqrt(5) - 1) / 2
-# Leaves 4e-9 of what was searched; the function differs there from its minimum by the square of that.
-_STEPS = 40
-
-
 def root_between(function: Callable[[float], float], low: float, high: float, *, precision: float) -> float:
     """Return where a function that changes its sign between two numbers is zero."""
     # Slow to load, and many commands never need it.
     from scipy.optimize import brentq  # noqa: PLC0415
 
     return float(brentq(function, low, high, xtol=precision))
-
-
-def least_between(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """Return where a function that falls and then rises between two numbers is least, and how little it is there.
-
-    By golden section: it takes less time than loading a library that does it in fewer steps.
-
-    Examples
-    --------
-    >>> where, least = least_between(lambda x: (x - 2) ** 2 + 1, 0, 3)
-    >>> round(where, 7), least
-    (2.0, 1.0)
-    """
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = function(left), function(right)
-    for _ in range(_STEPS):
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = function(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = function(right)
-    return (left, at_left) if at_left <= at_right else (right, at_right)

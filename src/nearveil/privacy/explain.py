@@ -1,22 +1,26 @@
-"""Explanation of a guarantee: what somebody who sees the result may learn, in plain numbers."""
+"""Explanation of a guarantee: what anyone who sees the result may learn, in plain numbers."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable
 
-from nearveil.privacy.guarantee import Certificate, Guarantee, Notion, round_up
+from nearveil.privacy.guarantee import NUMERICAL_DELTA, Guarantee, PrivacyDefinition, round_up
 
 _WIDTH = 96
 _DISTANCES_M = (10, 50, 100, 250, 500, 1000, 2000, 5000)
 _STEPS = (1, 2, 3, 5, 10, 20)
 _HOPELESS = 0.9999
-_NUMERICAL_DELTA = 1e-9
+# From this loss on, one of two places is as good as known: 99 % sure.
+_HARDLY_ANY_PROTECTION = 5.0
+_HARDLY_ANY = (
+    "This is practically no protection against anyone who knows a few places where the user may be, such as home and "
+    "work."
+)
 
 
 def explain(guarantee: Guarantee) -> str:
-    """Return the card as an explanation for someone who has never heard of epsilon.
+    """Return what a guarantee means to someone who has never heard of epsilon.
 
     Examples
     --------
@@ -26,10 +30,8 @@ def explain(guarantee: Guarantee) -> str:
     """
     statements = (guarantee, *guarantee.also)
     parts = [_statement(statement) for statement in statements]
-    notes = [note for statement in statements for note in statement.notes]
-    if notes:
-        parts.append("\n".join(["BESIDES", *(_wrapped(note, bullet="- ") for note in notes)]))
-    return "\n\n".join(parts)
+    notes = [_wrapped(note, bullet="- ") for statement in statements for note in statement.notes]
+    return "\n\n".join([*parts, "\n".join(["BESIDES", *notes])] if notes else parts)
 
 
 def believed_at_most(loss: float) -> float:
@@ -43,104 +45,55 @@ def believed_at_most(loss: float) -> float:
     return 1 / (1 + math.exp(-loss))
 
 
-def meaning_of_loss(loss: float) -> str:
-    """Say in words what a loss between two places allows somebody to learn, and where that is nearly everything.
-
-    Examples
-    --------
-    >>> print(meaning_of_loss(1.0))  # doctest: +ELLIPSIS
-    With a loss of 1, what is published is at most 2.72 times likelier from one of two places than from the other. ...
-    """
-    hardly_any = f" {_HARDLY_ANY}" if loss >= HARDLY_ANY_PROTECTION else ""
-    return (
-        f"With a loss of {loss:g}, what is published is {_times(loss)} likelier from one of two places than from the "
-        f"other. {_belief(loss)}{hardly_any}"
-    )
-
-
-HARDLY_ANY_PROTECTION = 5.0
-"""From this loss on, one of two places is as good as known: 99 % sure."""
-_HARDLY_ANY = (
-    "This is practically no protection against somebody who knows a few places where the person may be, such as home "
-    "and work."
-)
-
-
 def _statement(guarantee: Guarantee) -> str:
     title = guarantee.title.upper()
     if not guarantee.is_promised:
-        return "\n".join([title, _wrapped(f"Nothing is promised: {guarantee.because}. Do not rely on it.")])
+        return f"{title}\n" + _wrapped(f"Nothing is promised: {guarantee.because}. Do not rely on it.")
     if not guarantee.holds:
         claim = f"A claim of epsilon = {round_up(guarantee.epsilon)} that is false: {guarantee.because}."
-        return "\n".join([title, _wrapped(f"{claim} Do not rely on it.")])
-    lines = [_wrapped(f"Two worlds are compared: {guarantee.neighbours}."), *_MEANINGS[guarantee.notion](guarantee)]
-    lines.append(_wrapped(f"In short: {guarantee.promise}."))
-    if guarantee.not_covered:
-        lines.append(_wrapped(f"Not covered: {guarantee.not_covered}."))
-    lines.append(_wrapped(f"Why it may be believed ({guarantee.basis}): {guarantee.because}."))
-    if guarantee.certificate is not None:
-        lines.append(_wrapped(_certificate(guarantee.certificate, _unit(guarantee))))
-    if guarantee.delta:
-        lines.append(_wrapped(f"To a probability so bounded, {round_up(guarantee.delta)} (delta) may come on top."))
-    return "\n".join([title, *lines])
+        return f"{title}\n" + _wrapped(f"{claim} Do not rely on it.")
+    sentences = {
+        f"In short: {guarantee.promise}.": True,
+        f"Losses of one user's places add up: {guarantee.number}.": guarantee.most_places > 1,
+        f"Not covered: {guarantee.not_covered}.": guarantee.not_covered,
+        f"Why it may be believed ({guarantee.basis}): {guarantee.because}.": True,
+        _certificate(guarantee): guarantee.certificate,
+        f"To a probability so bounded, {round_up(guarantee.delta)} (delta) may come on top.": guarantee.delta,
+    }
+    worlds = _wrapped(f"Two worlds are compared: {guarantee.neighbors}.")
+    said = [_wrapped(sentence) for sentence, applies in sentences.items() if applies]
+    return "\n".join([title, worlds, *_meaning(guarantee), *said])
 
 
-def _one_number(guarantee: Guarantee) -> list[str]:
-    loss = guarantee.epsilon
-    ratio = f"Whatever is published, it is {_times(loss)} likelier in the one than in the other{_but_for(guarantee)}."
-    hardly_any = f" {_HARDLY_ANY}" if loss >= HARDLY_ANY_PROTECTION and guarantee.notion is not Notion.CENTRAL else ""
-    return [_wrapped(f"{ratio} {_belief(loss)}{hardly_any}")]
-
-
-def _but_for(guarantee: Guarantee) -> str:
-    """Where delta is more than a rounding error, the ratio alone is not a bound."""
-    return ", but for delta" if guarantee.delta > _NUMERICAL_DELTA else ""
-
-
-def _by_metres(guarantee: Guarantee) -> list[str]:
-    return _by_distance(guarantee, "how far apart two places are", {f"{m:>5,} m apart": m for m in _DISTANCES_M})
-
-
-def _by_steps(guarantee: Guarantee) -> list[str]:
-    depends = "how many steps apart two places are; steps are short where people are dense"
-    labels = {f"{f'{steps} step' if steps == 1 else f'{steps} steps':>8} apart": steps for steps in _STEPS}
-    return _by_distance(guarantee, depends, labels)
+def _meaning(guarantee: Guarantee) -> list[str]:
+    if guarantee.definition is PrivacyDefinition.METRIC:
+        return _by_distance(guarantee, "how far apart two places are", {f"{m:>5,} m apart": m for m in _DISTANCES_M})
+    if guarantee.definition is PrivacyDefinition.ELASTIC:
+        depends = "how many steps apart two places are; steps are short where users are dense"
+        labels = {f"{f'{steps} step' if steps == 1 else f'{steps} steps':>8} apart": steps for steps in _STEPS}
+        return _by_distance(guarantee, depends, labels)
+    is_central = guarantee.definition is PrivacyDefinition.CENTRAL
+    if is_central and guarantee.epsilon == 0:
+        return [_wrapped("No user's data was used, so there is nothing to learn from it.")]
+    # Where delta is more than a rounding error, the ratio alone is not a bound.
+    but = ", but for delta" if guarantee.delta > NUMERICAL_DELTA else ""
+    ratio = f"Whatever is published, it is {_times(guarantee.epsilon)} likelier in the one than in the other{but}."
+    sure = _percent(believed_at_most(guarantee.epsilon))
+    belief = f"Anyone who held both equally likely can become {sure} sure of one at most."
+    hardly_any = f" {_HARDLY_ANY}" if guarantee.epsilon >= _HARDLY_ANY_PROTECTION and not is_central else ""
+    return [_wrapped(f"{ratio} {belief}{hardly_any}")]
 
 
 def _by_distance(guarantee: Guarantee, depends: str, distances: dict[str, int]) -> list[str]:
-    head = (
-        f"How much can be learned depends on {depends}. Somebody who held both equally likely can become so sure of "
-        "the one, at most:"
-    )
-    lines = [_wrapped(head)]
+    head = f"How much can be learned depends on {depends}."
+    lines = [_wrapped(f"{head} Anyone who held both equally likely can become so sure of the one, at most:")]
     for label, distance in distances.items():
         loss = guarantee.epsilon * distance + guarantee.offset
         sure = believed_at_most(loss)
-        learned = f"{_percent(sure)} sure ({_times(loss)} likelier)"
-        text = "not hidden from each other" if sure > _HOPELESS else learned
-        lines.append(f"    {label}: {text}")
         if sure > _HOPELESS:
-            break
+            return [*lines, f"    {label}: not hidden from each other"]
+        lines.append(f"    {label}: {_percent(sure)} sure ({_times(loss)} likelier)")
     return lines
-
-
-def _shared(guarantee: Guarantee) -> list[str]:
-    if guarantee.epsilon == 0:
-        return [_wrapped("Nobody's data was used, so there is nothing to learn from it.")]
-    return _one_number(guarantee)
-
-
-_MEANINGS: dict[Notion, Callable[[Guarantee], list[str]]] = {
-    Notion.LOCAL: _one_number,
-    Notion.INTERVAL: _one_number,
-    Notion.METRIC: _by_metres,
-    Notion.ELASTIC: _by_steps,
-    Notion.CENTRAL: _shared,
-}
-
-
-def _belief(loss: float) -> str:
-    return f"Somebody who held both equally likely can become {_percent(believed_at_most(loss))} sure of one at most."
 
 
 def _percent(share: float) -> str:
@@ -155,16 +108,15 @@ def _times(loss: float) -> str:
     return f"at most {round_up(factor)} times" if factor < 1e6 else "perhaps more than a million times"
 
 
-def _certificate(certificate: Certificate, unit: str) -> str:
-    bound = f"{round_up(certificate.bound, 6)}{unit}"
+def _certificate(guarantee: Guarantee) -> str:
+    found = guarantee.certificate
+    unit = f" {guarantee.unit}" if guarantee.definition.is_by_distance else ""
+    if found is None:
+        return ""
     return (
-        f"The number was computed ({certificate.method}): the loss is never above {bound}, and there are two places "
-        f"between which it is {certificate.attained:.6g}{unit}."
+        f"The number was computed ({found.method}): the loss is never above {round_up(found.bound, 6)}{unit}, and "
+        f"there are two places between which it is {found.attained:.6g}{unit}."
     )
-
-
-def _unit(guarantee: Guarantee) -> str:
-    return f" {guarantee.unit}" if guarantee.notion.is_by_distance else ""
 
 
 def _wrapped(text: str, bullet: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Guarantees: what a release promises, to whom, and on what ground.
+"""Guarantees: what a release promises, to whom, and why.
 
 A `Guarantee` prints as a card of at most twelve lines, or in full. A `Certificate` is a computed bound behind one.
 Below them are the checks of privacy parameters that all mechanisms share.
@@ -10,21 +10,22 @@ import math
 import textwrap
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from html import escape
 from typing import Any
 
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.html_card import html_card, html_details
+from nearveil.html_card import html_card
 
 CARD_WIDTH = 88
 _INNER_WIDTH = CARD_WIDTH - 4
 _SHORT_CARD_LINES = 12
-_NUMERICAL_DELTA = 1e-9
+NUMERICAL_DELTA = 1e-9
+"""Up to here, a delta only stands for the finite precision of numbers; the short card leaves it out."""
 
-FURTHER_RELEASES = "each further release of a person's place adds its loss"
+FURTHER_RELEASES = "each further release of a user's place adds its loss"
 NOT_COVERED_BY_METRIC = f"places far apart are not hidden from each other; {FURTHER_RELEASES}"
-
 
 SEEDED_NOTE = "Drawn from a seed, for experiments: this protects nobody. Anyone who knows the seed can undo the noise."
 SEEDED_INTERVALS_NOTE = "The intervals were drawn from a seed. Anyone who knows it can undo their noise."
@@ -32,11 +33,11 @@ SEEDED_CELLS_NOTE = "The cells were drawn from a seed. Anyone who knows it can u
 SEED_NOTES = (SEEDED_NOTE, SEEDED_INTERVALS_NOTE, SEEDED_CELLS_NOTE)
 
 
-class Notion(StrEnum):
-    """What kind of promise an epsilon is part of. Numbers of different notions must not be compared."""
+class PrivacyDefinition(StrEnum):
+    """What kind of promise an epsilon is part of. Epsilons of different privacy definitions must not be compared."""
 
     CENTRAL = "central"
-    """Differential privacy of something learned from everybody's data together."""
+    """Differential privacy of something learned from the data of all users together."""
     LOCAL = "local"
     """Any two places of the region are alike up to epsilon."""
     INTERVAL = "interval"
@@ -44,17 +45,25 @@ class Notion(StrEnum):
     METRIC = "metric"
     """Any two places are alike up to epsilon times their distance (geo-indistinguishability)."""
     ELASTIC = "elastic"
-    """Any two places are alike up to epsilon times the steps between them, which are short where people are dense."""
+    """Any two places are alike up to epsilon times the steps between them, which are short where users are dense."""
 
     @property
     def is_by_distance(self) -> bool:
-        """Whether the loss grows with how far apart two places are, in metres or in steps."""
-        return self in (Notion.METRIC, Notion.ELASTIC)
+        """Whether the loss grows with how far apart two places are, in meters or in steps."""
+        return self in (PrivacyDefinition.METRIC, PrivacyDefinition.ELASTIC)
 
     @property
     def unit(self) -> str:
         """What epsilon is counted in."""
-        return {Notion.METRIC: "per metre", Notion.ELASTIC: "per step"}.get(self, "per person")
+        return {PrivacyDefinition.METRIC: "per meter", PrivacyDefinition.ELASTIC: "per step"}.get(self, "per user")
+
+
+class Counted(StrEnum):
+    """What a guarantee speaks of; losses of one user's rows or places add up."""
+
+    USERS = "users"
+    ROWS = "rows"
+    PLACES = "places"
 
 
 class Basis(StrEnum):
@@ -68,83 +77,62 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
-    """One statement about privacy.
-
-    Parameters
-    ----------
-    title : str
-        What the statement is about.
-    notion : Notion
-        The kind of promise.
-    epsilon : float
-        The largest privacy loss, in ``unit``.
-    unit : str
-        What epsilon is counted in: ``"per person"``, ``"per metre"``, ``"per step"``.
-    delta : float
-        What an event may have beyond e^epsilon times its probability in the other world.
-    neighbours : str
-        Which two worlds are hard to distinguish.
-    promise : str
-        What is protected, in one plain sentence.
-    not_covered : str
-        What is not protected, in the same way.
-    basis : Basis
-        Why it may be believed.
-    because : str
-        The theorem, the certificate or the counterexample, in one sentence.
-    also : tuple of Guarantee
-        Further statements about the same release.
-    notes : tuple of str
-        What a reader must know besides.
-    offset : float
-        Metric and elastic notion: a loss that comes on top of epsilon times the distance, however near two places are.
-    per_row : bool
-        Whether it speaks of rows, of which a person may have several.
-    certificate : Certificate, optional
-        The largest loss as computed, with the places and the output that attain it.
-    """
+    """One statement about privacy."""
 
     title: str
-    notion: Notion
+    """What the statement is about."""
+    definition: PrivacyDefinition
+    """The kind of promise."""
     epsilon: float
+    """The largest privacy loss, in ``unit``."""
     unit: str
+    """``"per user"``, ``"per row"``, ``"per place"``, ``"per meter"`` or ``"per step"``."""
     delta: float
-    neighbours: str
+    """What an event may have beyond e^epsilon times its probability in the other world."""
+    neighbors: str
+    """Which two worlds are hard to distinguish."""
     promise: str
+    """What is protected, in one plain sentence."""
     basis: Basis
+    """Why it may be believed."""
     because: str
+    """The theorem, the certificate or the counterexample, in one sentence."""
     not_covered: str = ""
+    """What is not protected, in one plain sentence."""
     also: tuple[Guarantee, ...] = ()
+    """Further statements about the same release."""
     notes: tuple[str, ...] = ()
+    """What a reader must know besides."""
     offset: float = 0.0
-    per_row: bool = False
+    """Metric and elastic definition: a loss on top of epsilon times the distance, however near two places are."""
+    counted: Counted = Counted.USERS
+    """Whether it speaks of users, or of rows or places, of which a user may have several."""
+    most_places: int = 1
+    """If it counts places, how many the user with the most has."""
     certificate: Certificate | None = None
+    """The largest loss as computed, with the places and the output that attain it."""
 
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon) or self.epsilon < 0 or not 0 <= self.delta <= 1:
             raise ValueError("a guarantee needs epsilon >= 0 and delta between 0 and 1")
-        if not 0 <= self.offset < math.inf or (self.offset and not self.notion.is_by_distance):
+        if not 0 <= self.offset < math.inf or (self.offset and not self.definition.is_by_distance):
             raise ValueError("only a metric or elastic guarantee has an offset, of at least 0")
+        if self.most_places < 1 or (self.most_places > 1 and self.counted is not Counted.PLACES):
+            raise ValueError("only a guarantee that counts places has most_places, of at least 1")
         # What is printed must cover what was computed.
         if self.certificate is not None and self.certificate.bound > self.epsilon * (1 + 1e-12):
             raise ValueError("the certificate's bound exceeds the epsilon it is to back")
 
     @classmethod
     def claimed_by_nobody(cls) -> Guarantee:
-        """Return the guarantee of a mechanism that has none: it promises nothing, and its card says so.
-
-        Examples
-        --------
-        >>> Guarantee.claimed_by_nobody().is_promised
-        False
-        """
+        """Return the guarantee of a mechanism that has none: it promises nothing, and its card says so."""
         return cls(
             title="Every published place",
-            notion=Notion.LOCAL,
+            definition=PrivacyDefinition.LOCAL,
             epsilon=math.inf,
-            unit="per person",
+            unit=PrivacyDefinition.LOCAL.unit,
             delta=1.0,
-            neighbours="any two places of one person in the region",
+            neighbors="any two places of one user in the region",
             promise="nothing",
             not_covered="everything: what is published may give the true place away",
             basis=Basis.NOBODY,
@@ -162,20 +150,42 @@ class Guarantee:
         return self.basis not in (Basis.REFUTED_CLAIM, Basis.NOBODY)
 
     @property
+    def is_of_release(self) -> bool:
+        """Whether it speaks of what is published of each user, not of what was learned from all."""
+        return self.definition is not PrivacyDefinition.CENTRAL
+
+    @property
     def number(self) -> str:
-        """The notion and its parameters, rounded up: ``metric, epsilon = 0.004 per metre``."""
+        """The definition and its parameters, rounded up: ``metric, epsilon = 0.004 per meter``."""
         if not self.is_promised:
             return "no loss is bounded"
         offset = f" + {round_up(self.offset)}" if self.offset else ""
-        return f"{self.notion}, epsilon = {round_up(self.epsilon)} {self.unit}{offset}"
+        number = f"{self.definition}, epsilon = {round_up(self.epsilon)} {self.unit}{offset}"
+        if self.counted is not Counted.PLACES:
+            return number
+        each = "" if self.unit == "per place" else " for each place"
+        most = f"{round_up(self.epsilon * self.most_places)} for the user with the most places, {self.most_places:,}"
+        return f"{number}{each}; {most}"
 
     def counted_per_row(self) -> Guarantee:
-        """Return what is left of the statement where a person may have several rows: it holds for each row."""
+        """Return what is left of the statement if a user may have several rows: it holds for each row."""
+        unit = "per row" if self.unit == "per user" else self.unit
+        also = tuple(other.counted_per_row() for other in self.also)
+        return replace(self, counted=Counted.ROWS, unit=unit, also=also)
+
+    def counted_per_place(self, most: int) -> Guarantee:
+        """Return the statement for users with up to ``most`` places: it holds for each place, and losses add up.
+
+        What was learned from all users is stated as before: it was counted when it was learned.
+        """
+        disclosed = "how many places a user has, and how often the user is at each, is disclosed"
         return replace(
             self,
-            per_row=True,
-            unit="per row" if self.unit == "per person" else self.unit,
-            also=tuple(other.counted_per_row() for other in self.also),
+            counted=Counted.PLACES,
+            most_places=check_count(most, "most", least=1, most=10**9),
+            unit="per place" if self.unit == "per user" else self.unit,
+            not_covered=f"{disclosed}; {self.not_covered}".removesuffix("; "),
+            also=tuple(other.counted_per_place(most) if other.is_of_release else other for other in self.also),
         )
 
     def with_note(self, note: str) -> Guarantee:
@@ -185,56 +195,37 @@ class Guarantee:
     def to_dict(self) -> dict[str, Any]:
         """Return the statement as plain values for JSON."""
         return {
-            "title": self.title,
-            "notion": str(self.notion),
+            **asdict(self),
             # JSON has no infinity; null says that there is no bound.
             "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
-            "unit": self.unit,
-            "delta": self.delta,
-            "neighbours": self.neighbours,
-            "promise": self.promise,
-            "not_covered": self.not_covered,
-            "basis": str(self.basis),
-            "because": self.because,
             "holds": self.holds,
-            "offset": self.offset,
-            "per_row": self.per_row,
-            "certificate": self.certificate.to_dict() if self.certificate else None,
+            "certificate": self.certificate and self.certificate.to_dict(),
             "also": [statement.to_dict() for statement in self.also],
             "notes": list(self.notes),
         }
 
     def card(self, *, full: bool = False, full_is_at: str = "guarantee.card(full=True)") -> str:
-        """Return the card: what is promised and what is not, in at most twelve lines or in full.
+        """Return what is promised and what is not, in at most twelve lines or in full.
 
         The last of the twelve lines says where the full card is.
         """
-        notes = (*self.notes, *(note for other in self.also for note in other.notes))
-        return _boxed("GUARANTEE", _full_card(self, notes) if full else _short_card(self, notes, full_is_at))
+        return _boxed("GUARANTEE", _full_card(self) if full else _short_card(self, full_is_at))
 
     def __str__(self) -> str:
         return self.card()
 
     def _repr_html_(self) -> str:
         """The card, for a notebook."""
-        notes = (*self.notes, *(note for other in self.also for note in other.notes))
-        statements = (self, *self.also)
-        promise = [("Promise", self.promise), ("Not covered", self.not_covered)]
-        details = [
-            (f"{statement.title}: {label}.", text)
-            for statement in statements
-            for label, text in (
-                ("between", statement.neighbours), ("promise", statement.promise),
-                ("basis", f"{statement.basis}: {statement.because}"),
-            )
-            if text
-        ]  # fmt: skip
+        facts = [*map(_heading, (self, *self.also)), ("Promise", self.promise), ("Not covered", self.not_covered)]
         return html_card(
             "Guarantee",
-            [*map(_heading, statements), *((label, text) for label, text in promise if text)],
-            notes=[f"Note: {note}" for note in dict.fromkeys(notes)],
-            more=[html_details("Between which places, and why it holds", details)],
+            [(label, text) for label, text in facts if text],
+            notes=[f"Note: {note}" for note in dict.fromkeys(_all_notes(self))],
+            more=[f"<details><summary>In full</summary><pre>{escape(self.card(full=True))}</pre></details>"],
         )
+
+
+_TEXTS = ("title", "unit", "neighbors", "promise", "not_covered", "because")
 
 
 def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
@@ -242,33 +233,24 @@ def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
     try:
         certificate = document.get("certificate")
         return Guarantee(
-            notion=Notion(document["notion"]),
+            definition=PrivacyDefinition(document["definition"]),
             basis=Basis(document["basis"]),
             epsilon=math.inf if document["epsilon"] is None else float(document["epsilon"]),
             delta=float(document["delta"]),
             offset=float(document.get("offset", 0.0)),
-            per_row=bool(document.get("per_row", False)),
+            counted=Counted(document.get("counted", Counted.USERS)),
+            most_places=int(document.get("most_places", 1)),
             also=tuple(guarantee_from_dict(statement) for statement in document.get("also", ())),
             notes=tuple(str(note) for note in document.get("notes", ())),
             certificate=certificate_from_dict(certificate) if certificate else None,
-            promise=str(document["promise"]),
-            not_covered=str(document["not_covered"]),
-            **{name: str(document[name]) for name in ("title", "unit", "neighbours", "because")},
+            **{name: str(document[name]) for name in _TEXTS},
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise DataError("this is not a guarantee, or it is damaged; write it again") from None
 
 
 def round_up(value: float, digits: int = 3) -> str:
-    """Write a number with ``digits`` significant digits, rounded up.
-
-    Examples
-    --------
-    >>> round_up(1.29401)
-    '1.3'
-    >>> round_up(0.004)
-    '0.004'
-    """
+    """Write a number with ``digits`` significant digits, rounded up: 1.29401 is 1.3."""
     text = f"{value:.{digits}g}"
     if float(text) < value * (1 - 1e-12):
         step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
@@ -276,62 +258,50 @@ def round_up(value: float, digits: int = 3) -> str:
     return text
 
 
-def _full_card(guarantee: Guarantee, notes: tuple[str, ...]) -> list[str]:
+def _all_notes(guarantee: Guarantee) -> list[str]:
+    return [*guarantee.notes, *(note for other in guarantee.also for note in other.notes)]
+
+
+def _full_card(guarantee: Guarantee) -> list[str]:
     lines: list[str] = []
     for statement in (guarantee, *guarantee.also):
-        verdict = "" if statement.holds else f"  ** {_verdict(statement)} **"
-        delta = f", delta = {round_up(statement.delta)}" if statement.delta and statement.is_promised else ""
-        lines += [f"{statement.title}{verdict}", f"  {statement.number}{delta}"]
-        lines += _wrapped("  Between", statement.neighbours)
-        lines += _wrapped("  Promise", statement.promise)
-        lines += _wrapped("  Not covered", statement.not_covered) if statement.not_covered else []
+        lines += [*_wrapped(*_heading(statement, least_delta=0)), *_wrapped("  Between", statement.neighbors)]
+        lines += [*_wrapped("  Promise", statement.promise), *_wrapped("  Not covered", statement.not_covered)]
         lines += [*_wrapped("  Basis", f"{statement.basis}: {statement.because}"), ""]
-    for note in notes:
-        lines += _wrapped("Note", note)
-    return lines
+    return lines + [line for note in _all_notes(guarantee) for line in _wrapped("Note", note)]
 
 
-def _short_card(guarantee: Guarantee, notes: tuple[str, ...], full_is_at: str) -> list[str]:
+def _short_card(guarantee: Guarantee, full_is_at: str) -> list[str]:
     """The first statement, the other statements' numbers, and the first sentence of each note, as far as they fit."""
-    lines = []
-    for statement in (guarantee, *guarantee.also):
-        lines += _wrapped(*_heading(statement))
-        if statement is guarantee:
-            lines += _wrapped("Promise", guarantee.promise)
-            lines += _wrapped("Not covered", guarantee.not_covered) if guarantee.not_covered else []
-    urgent = [note for note in notes if note in SEED_NOTES]
-    left = [_first_sentence(note) for note in (*urgent, *(note for note in notes if note not in SEED_NOTES))]
-    # Two lines are the box, and one says where the rest is. That a seed undoes the noise is said in any case.
-    while left and (urgent or len(lines) + len(left[0]) <= _SHORT_CARD_LINES - 3):
+    lines = _wrapped(*_heading(guarantee))
+    lines += [*_wrapped("Promise", guarantee.promise), *_wrapped("Not covered", guarantee.not_covered)]
+    lines += [line for other in guarantee.also for line in _wrapped(*_heading(other))]
+    # That a seed undoes the noise is said in any case.
+    notes = sorted(_all_notes(guarantee), key=lambda note: note not in SEED_NOTES)
+    urgent = sum(note in SEED_NOTES for note in notes)
+    left = [_wrapped("Note", note.split(". ", maxsplit=1)[0].removesuffix(".") + ".") for note in notes]
+    # Two lines are the box, and one says where the rest is.
+    while left and (urgent > 0 or len(lines) + len(left[0]) <= _SHORT_CARD_LINES - 3):
         lines += left.pop(0)
-        urgent = urgent[1:]
+        urgent -= 1
     why = "why it holds" if guarantee.holds else "why"
     more = f"{len(left)} more note{'s' if len(left) > 1 else ''}, and {why}" if left else why.capitalize()
     return [*lines, f"{more}: {full_is_at}"]
 
 
-def _first_sentence(note: str) -> list[str]:
-    return _wrapped("Note", note.split(". ", maxsplit=1)[0].removesuffix(".") + ".")
-
-
-def _heading(statement: Guarantee) -> tuple[str, str]:
+def _heading(statement: Guarantee, least_delta: float = NUMERICAL_DELTA) -> tuple[str, str]:
     """Return a statement's title, with what is wrong with it, and its number."""
-    verdict = "" if statement.holds else f" {_verdict(statement)}"
-    # A delta that only stands for the computer's numbers is for the full card.
-    has_delta = statement.delta > _NUMERICAL_DELTA and statement.is_promised
-    return f"{statement.title}{verdict}", statement.number + (
-        f", delta = {round_up(statement.delta)}" if has_delta else ""
-    )
-
-
-def _verdict(statement: Guarantee) -> str:
-    return "DOES NOT HOLD" if statement.is_promised else "NOTHING IS PROMISED"
+    if not statement.is_promised:
+        return f"{statement.title} NOTHING IS PROMISED", statement.number
+    delta = f", delta = {round_up(statement.delta)}" if statement.delta > least_delta else ""
+    return statement.title if statement.holds else f"{statement.title} DOES NOT HOLD", statement.number + delta
 
 
 def _wrapped(label: str, text: str) -> list[str]:
-    head = f"{label}: "
+    """Return ``label: text`` in lines, the further ones indented; no line if there is no text."""
     indent = " " * (len(label) - len(label.lstrip()) + 4)
-    return textwrap.wrap(head + text, _INNER_WIDTH, subsequent_indent=indent, break_long_words=False)
+    wrapped = textwrap.wrap(f"{label}: {text}", _INNER_WIDTH, subsequent_indent=indent, break_long_words=False)
+    return wrapped if text else []
 
 
 def _boxed(title: str, lines: list[str]) -> str:
@@ -353,7 +323,7 @@ class Method(StrEnum):
     """A finite channel, gone through completely: the bound is the loss itself."""
     MESH = "mesh and Lipschitz term"
     """Values on a mesh, plus the most that the loss can rise between its points: an upper bound, not an estimate."""
-    EDGES = "every pair of neighbours"
+    EDGES = "every pair of neighbors"
     """A bound for each pair of cells that touch, which adds up along the shortest way between any two."""
     CLOSED_FORM = "closed form"
     """A formula that is proven."""
@@ -361,32 +331,24 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """A number that the privacy loss never exceeds, over all pairs that are promised.
-
-    Attributes
-    ----------
-    bound : float
-        Upper bound on the loss (for the metric notion: per metre on the ground).
-    attained : float
-        Loss at the pair and the output below, in the same unit: the true largest loss lies between the two.
-    first, second, output : tuple of float
-        Two places, and an output that is likelier from the first; in ``frame``.
-    frame : str
-        What the places are counted in: the square [-1, 1]² of the region, or metres east and north of its centre.
-    method : Method
-        How the bound was computed.
-    how : str
-        The same in a sentence or two that say why it may be believed.
-    """
+    """A number that the privacy loss never exceeds, over all pairs that are promised."""
 
     bound: float
+    """Upper bound on the loss; per meter on the ground for the metric definition."""
     attained: float
+    """Loss at the pair and the output below, in the same unit: the true largest loss lies between the two."""
     first: tuple[float, float]
+    """One place of the pair, in ``frame``."""
     second: tuple[float, float]
+    """The other."""
     output: tuple[float, float]
+    """An output that is likelier from the first."""
     frame: str
+    """What the places are counted in: the square [-1, 1]² of the region, or meters east and north of its center."""
     method: Method
+    """How the bound was computed."""
     how: str
+    """The same in a sentence or two that say why it may be believed."""
 
     def __post_init__(self) -> None:
         numbers = (self.bound, self.attained, *self.first, *self.second, *self.output)
@@ -449,7 +411,7 @@ def check_delta(delta: float) -> float:
 def check_positive(value: float, name: str) -> float:
     """Return a positive, finite number, or say that one is needed."""
     number = _number(value, name)
-    if not number > 0:
+    if number <= 0:
         raise UsageError(f"{name} must be greater than 0")
     return number
 
@@ -462,12 +424,10 @@ def check_count(value: int, name: str, *, least: int, most: int) -> int:
 
 
 def _number(value: float, name: str) -> float:
-    if isinstance(value, str | bool):
-        raise UsageError(f"{name} must be a number")
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, str | bool) else float(value)
     except (TypeError, ValueError):
-        raise UsageError(f"{name} must be a number") from None
+        number = math.nan
     if not math.isfinite(number):
         raise UsageError(f"{name} must be a finite number")
     return number

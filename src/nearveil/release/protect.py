@@ -1,189 +1,187 @@
-"""Protect a file or a frame: true places in, published places out, and what that promises.
+"""Protect a file or a frame: true locations in, published locations out, and what that guarantees.
 
-Privacy depends on the order of the steps, and the order is here: open and check, fit if the mechanism learns, publish a
-batch at a time, charge everybody, and only then give the output its name. A refusal that comes after a fit is charged
-before it is told. Nothing true is written anywhere.
+Privacy depends on the order of the steps, and the order is here: check, fit if the mechanism learns, publish, charge
+everyone, and only then give the result away. A fit is charged before anything is told of it. Nothing true is written
+anywhere, and no column is published that was not named.
 """
 
 from __future__ import annotations
 
 import copy
-import tempfile
-import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearveil.errors import UsageError, without_context
+import numpy as np
+
+from nearveil.errors import DataError, UsageError, without_context
 from nearveil.html_card import html_card
-from nearveil.io.bad_rows import check_bad_rows_file
-from nearveil.io.columns import person_columns
-from nearveil.io.files import check_people_output, open_people, people_writer
-from nearveil.io.input_file import is_standard
-from nearveil.io.people import PeopleStream, ReadOptions
-from nearveil.mechanisms.base import Mechanism
+from nearveil.io.frames import (
+    columns_of_frame,
+    is_frame,
+    location_in_frame,
+    published_frame,
+    refuse_second_locations,
+)
+from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.registry import is_own, mechanism_name
-from nearveil.privacy.guarantee import SEEDED_NOTE, Guarantee, Notion
-from nearveil.privacy.ledger import Ledger
+from nearveil.mechanisms.registry import mechanism_name
+from nearveil.privacy.guarantee import Counted, Guarantee
+from nearveil.randomness import ORDER_STREAM, secure_generator, seeded_randomness
 from nearveil.region import Region, as_region
-from nearveil.release.card import CLIPPED, KEPT_ORDER, card_of, check_mechanism
-from nearveil.release.charging import charge_release, check_charged, checked_ids, with_refusals_charged
-from nearveil.release.fitting import PlacesInStream
-from nearveil.release.publishing import publish_stream
-from nearveil.release.row_shuffle import RowShuffle
-from nearveil.release.unique_ids import PeopleWatch
-from nearveil.types import ProgressBar, no_bar
-from nearveil.veil import Veil
+from nearveil.release.fit import check_charged, fit_on
+from nearveil.release.guarantee import check_mechanism, release_guarantee
+from nearveil.release.rows import InputRows, RowCheck, columns_to_publish, rows_of_frame, rows_of_source
+from nearveil.types import BoolArray, FloatArray, IntArray, ProgressBar, no_bar
 
 if TYPE_CHECKING:
-    from nearveil.release.frames import Frame
+    from nearveil.io.location import ReadOptions
+    from nearveil.privacy.ledger import Ledger
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrueFigures:
-    """Figures computed from true places, without noise: for the operator alone, and never to be published.
-
-    Attributes
-    ----------
-    clipped : int
-        How many people were outside the region and moved to its edge first.
-    left_out : int
-        How many rows could not be used and were left out.
-    """
-
-    clipped: int
-    left_out: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProtectResult:
-    """A release that is done: what was written, and what it promises.
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Protected:
+    """A release that is done: what was published, and what it guarantees.
 
     Attributes
     ----------
+    frame : frame, optional
+        The published rows, where a frame was protected.
+    output : Path, optional
+        The published file, where a file was.
     rows : int
-        How many rows were written.
+        How many rows were published.
+    guarantee : Guarantee
+        Of this very release.
     mechanism : Mechanism
         As it was used, with its intervals or cells.
-    guarantee : Guarantee
-        The card of this very release.
-    several_rows : bool
-        Whether a person may have several rows, so that the card counts rows.
-    fitted_here : bool
-        Whether the intervals or cells were learned from these people.
+    counted : Counted
+        What the guarantee counts.
+    places, most_places : int
+        How many places were published, in all and of the user with the most; the output shows both.
+    published, left_out : tuple of str
+        The columns of the input beside the location, as published and not.
     keeps_order : bool
-        Whether the rows are in the order of the input, which no guarantee covers.
-    leaves_out : bool
-        Whether rows that cannot be used are left out, such as those outside the region, which no guarantee covers.
-    warnings : tuple of str
-        What to think about before publishing; for the operator alone, as some of it is seen in true places.
-    true_figures : TrueFigures
-        For the operator alone.
+        Whether rows are in the order of the input, which no guarantee covers.
+    fitted_here : bool
+        Whether the intervals or cells were learned from these users.
+    skipped : dict
+        Numbers of the rows that could not be used, from 1, by reason: for the operator alone.
     """
 
+    frame: Any = None
+    output: Path | None = None
     rows: int
-    mechanism: Mechanism
     guarantee: Guarantee
-    several_rows: bool
-    fitted_here: bool
+    mechanism: Mechanism
+    counted: Counted
+    places: int
+    most_places: int
+    published: tuple[str, ...]
+    left_out: tuple[str, ...]
     keeps_order: bool
-    leaves_out: bool = False
-    warnings: tuple[str, ...] = field(repr=False)
-    true_figures: TrueFigures = field(repr=False)
+    fitted_here: bool
+    skipped: dict[str, IntArray]
+
+    @property
+    def summary(self) -> str:
+        """The result in one sentence."""
+        rows = "1 location" if self.rows == 1 else f"{self.rows:,} locations"
+        where = "" if self.output is None or str(self.output) == "-" else f" in {self.output}"
+        # The mean of the noise, not of these locations: nothing here is computed from them.
+        noise_m = self.mechanism.mean_noise_m
+        moved = "" if noise_m is None else f", moved {noise_m:,.6g} m on average"
+        of_places = f", one for each of {self.places:,} places of users" if self.counted is Counted.PLACES else ""
+        return f"{rows} published{where}{moved}{of_places}"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to think about before giving the result away."""
+        found = []
+        if self.mechanism.seed is not None:
+            found.append("the noise was drawn from a seed, which protects nobody; leave the seed out to publish")
+        if self.keeps_order:
+            found.append("the order of rows was kept, which can tell locations; leave keep_order=True out to shuffle")
+        if not self.left_out and len(self.published) > 1:
+            found.append("every column was published as it was; no guarantee covers what other columns tell")
+        if any(claim.is_promised and not claim.holds for claim in (self.guarantee, *self.guarantee.also)):
+            found.append("the guarantee that the paper claims for this does not hold")
+        return tuple(found)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the release as plain values, to travel with the file: no more of true places is in it."""
-        mechanism, guarantee = self.mechanism, self.guarantee
-        # What the paper claims is not a guarantee.
-        refuted = next((claim for claim in guarantee.also if claim.is_promised and not claim.holds), None)
-        learned = self._may_be_fitted_on
-        may_lose_more = refuted is not None or learned or self._is_more_lost or not guarantee.is_promised
-        has_epsilon = guarantee.is_promised and not guarantee.notion.is_by_distance
+        """Return the release as plain values, to travel with it: nothing in it comes from true locations alone."""
         return {
+            "summary": self.summary,
             "rows": self.rows,
-            **file_metadata(mechanism),
-            "epsilon": (refuted or guarantee).epsilon if has_epsilon else None,
-            # The people fitted on lose more. Of others' it is not known.
-            "epsilon_holds": False if may_lose_more else True if is_own(mechanism) else None,
-            "holds_for_these_people": self._what_holds(),
-            "epsilon_per_km": 1000 * guarantee.epsilon if guarantee.notion is Notion.METRIC else None,
-            "epsilon_per_step": guarantee.epsilon if guarantee.notion is Notion.ELASTIC else None,
-            "delta": (refuted or guarantee).delta,
-            "region": str(mechanism.area),
+            "counted": str(self.counted),
+            "places": self.places,
+            "most_places": self.most_places,
+            **_description(self.mechanism),
+            "region": str(self.mechanism.area),
             "order": "kept" if self.keeps_order else "random",
-            # A file of intervals or cells does not say whose places are in it.
-            "fitted_on_these_people": None if learned and not self.fitted_here else self.fitted_here,
-            "guarantee": guarantee.to_dict(),
+            "columns": list(self.published),
+            "fitted_on_these_users": self.fitted_here,
+            "guarantee": self.guarantee.to_dict(),
         }
 
+    def __repr__(self) -> str:
+        return f"Protected({self.summary}; {self.guarantee.number})"
+
     def _repr_html_(self) -> str:
-        """The release and its card, for a notebook: nothing in it comes from true places."""
-        metadata = file_metadata(self.mechanism)
+        """The release and its guarantee, for a notebook."""
         facts = [
-            ("Rows", f"{self.rows:,}, in {'the order of the input' if self.keeps_order else 'random order'}"),
-            ("Mechanism", ", release ".join(filter(None, (metadata["mechanism"], metadata["release"])))),
+            ("Columns", ", ".join(self.published) or "none but the location"),
             ("Region", str(self.mechanism.area)),
         ]
-        return html_card("Published", facts, more=[self.guarantee._repr_html_()])
-
-    @property
-    def _may_be_fitted_on(self) -> bool:
-        """Whether intervals or cells were learned from people, these or unknown ones."""
-        learned = self.mechanism.learned
-        return learned is not None and not learned.is_free
-
-    @property
-    def _is_more_lost(self) -> bool:
-        """Whether more is lost than a statement about one place of a person can say."""
-        # A seed undoes the noise, and rows of one person add up. The order of rows, and who is missing, is not covered.
-        seeded = bool(file_metadata(self.mechanism)["seeded"])
-        return seeded or self.several_rows or self.keeps_order or self.leaves_out
-
-    def _what_holds(self) -> dict[str, Any] | None:
-        """The statement that is true of the people in this very file, in numbers; none where no number says it all.
-
-        What comes from a file may have been fitted on the same people, so that the fit counts.
-        """
-        if self._is_more_lost or not self.guarantee.is_promised or not is_own(self.mechanism):
-            return None
-        statement = self.guarantee.also[1] if self._may_be_fitted_on else self.guarantee
-        fields = ("notion", "epsilon", "offset", "unit", "delta")
-        return {name: value for name, value in statement.to_dict().items() if name in fields}
+        return html_card(self.summary, facts, more=[self.guarantee._repr_html_()])
 
 
 @without_context()
-def protect_file(
-    source: str | Path,
-    output: str | Path,
+def protect(
+    source: Any,
+    output: str | Path | Mechanism | None = None,
     mechanism: Mechanism | None = None,
     *,
+    user: str | None = None,
+    keep: Sequence[str] = (),
+    keep_all: bool = False,
     region: Region | str | None = None,
     read: ReadOptions | None = None,
     keep_order: bool = False,
+    skip_bad: bool = False,
     ledger: Ledger | None = None,
     force: bool = False,
     progress: ProgressBar | None = None,
-) -> ProtectResult:
-    r"""Publish another place for everybody in a file.
+) -> Protected:
+    """Publish noisy locations for the users of a file or a frame, in a secret random order, and nothing else.
 
     Parameters
     ----------
-    source, output : path
-        CSV, TSV, GeoJSON or (Geo)Parquet, by extension. The output is written whole or not at all. ``-`` is standard
-        input, which is held in memory, and standard output, which gets the format of the source.
+    source : path or frame
+        True locations: CSV, JSON lines, GeoJSON, (Geo)Parquet or what GDAL reads; or a frame of pandas, Polars,
+        GeoPandas or Arrow. ``-`` is standard input.
+    output : path, optional
+        The file to write, whole or not at all; its extension gives the format. A frame has none: its second argument
+        is the mechanism.
     mechanism : Mechanism, optional
-        How people are moved; planar Laplace noise of 500 m if not given. DPRS without intervals
-        and HideAmong without cells are fitted on these people, at the cost that the card states.
+        Planar Laplace noise of 500 m if not given. DPRS without intervals and HideAmong without cells are fitted on
+        these users, at a cost that the guarantee states.
+    user : str, optional
+        The column that tells users apart, which is published. Users may have several rows: each gets one location per
+        place. Without it the guarantee counts rows.
+    keep : sequence of str
+        Further columns to publish; ``keep_all`` publishes every column.
     region : Region or str, optional
-        The public region, in place of the mechanism's.
+        The public region of mechanisms that need one. Locations outside are refused.
     read : ReadOptions, optional
-        Which columns are what, and who counts as one person.
+        Which columns hold the locations, where that is not obvious.
     keep_order : bool
-        Keep the order of the rows, which can give places away; otherwise it is random and secret.
+        Keep the order of rows, which can tell locations.
+    skip_bad : bool
+        Leave rows out that cannot be used, rather than refuse them all.
     ledger : Ledger, optional
-        Everybody is charged in it before the output gets its name; ``read.person`` says who is who. What was fitted
-        before costs the people that it was fitted on as much as its guarantee says, which is not charged here.
+        Every user is charged in it before anything is published.
     force : bool
         Replace the output if it exists.
     progress : callable, optional
@@ -191,203 +189,157 @@ def protect_file(
 
     Examples
     --------
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> _ = (folder / "people.csv").write_text("id,latitude,longitude\nann,37.77,-122.42\nben,37.75,-122.45\n")
-    >>> result = protect_file(folder / "people.csv", folder / "published.csv", PlanarLaplace(noise_m=500))
-    >>> result.rows, result.guarantee.notion.value
-    (2, 'metric')
+    >>> import pandas as pd
+    >>> users = pd.DataFrame({"id": ["ann", "ben"], "latitude": [52.52, -33.86], "longitude": [13.40, 151.21]})
+    >>> safe = protect(users, PlanarLaplace(500), user="id")
+    >>> list(safe.frame.columns), safe.guarantee.epsilon
+    (['id', 'latitude', 'longitude'], 0.004)
     """
-    source, output, mechanism = Path(source), Path(output), _in_region(mechanism, region)
-    read, bar = read or ReadOptions(), progress or no_bar
-    if ledger is not None:
-        check_charged(read, mechanism.seed)
-    if read.skip_bad is not None:
-        check_bad_rows_file(read.skip_bad, source, output)
-    if output.exists() and source.exists() and output.samefile(source):
-        raise UsageError("OUTPUT is the INPUT, whose true places would be lost; write to another file")
-    check_people_output(output, force=force)
-    stream = open_people(source, read, region=mechanism.area)
-    fitted_here = mechanism.is_to_be_fitted
-    # The caller's own does not change.
-    mechanism = copy.copy(mechanism) if fitted_here else mechanism
-    ids = _fit(mechanism, stream, read, ledger, bar) if fitted_here else None
-    watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row)
-    folder = Path(tempfile.gettempdir()) if is_standard(output) else output.resolve().parent
-    shuffle = None if keep_order else RowShuffle(folder, mechanism.seed)
-    steps = None if stream.rows is None else stream.rows * (1 if keep_order else 2)
-    with people_writer(output, force=force, metadata=file_metadata(mechanism), extension=stream.extension) as writer:
-        with bar("moving people", steps) as advance:
-            published = publish_stream(
-                stream, mechanism, writer, watch, shuffle=shuffle, clip=read.clip, progress=advance
-            )
-        # Whole on disk, and charged, before it gets its name.
-        writer.finish()
-        if ledger is not None:
-            ids = ids or checked_ids(watch.people_by_id(), str(read.person))
-            charge_release(ledger, mechanism, ids, fitted_here=fitted_here)
-    with bar("computing the guarantee", None):
-        card = card_of(
-            mechanism,
-            several_rows=watch.several_rows,
-            fitted_here=fitted_here,
-            clip=read.clip,
-            skip_bad=read.skip_bad is not None,
-            keeps_order=keep_order,
-        )
-    return ProtectResult(
-        rows=published.rows,
-        mechanism=mechanism,
-        guarantee=card,
-        several_rows=watch.several_rows,
-        fitted_here=fitted_here,
-        keeps_order=keep_order,
-        leaves_out=read.skip_bad is not None,
-        warnings=(*stream.warnings, *watch.warnings, *_unseen_persons(read), *published.warnings),
-        true_figures=TrueFigures(clipped=published.clipped, left_out=stream.skipped),
-    )
+    if is_mechanism(output):
+        output, mechanism = None, output
+    chosen = _in_region(check_mechanism(PlanarLaplace() if mechanism is None else mechanism), region)
+    check_charged(ledger, user, chosen.seed)
+    release = _Release(
+        mechanism=chosen, user=user, keep=keep, keep_all=keep_all, read=read, keep_order=keep_order, ledger=ledger,
+        skip_bad=skip_bad, bar=progress or no_bar,
+    )  # fmt: skip
+    if is_frame(source):
+        if output is not None:
+            raise UsageError("a frame is protected in memory and has no output; write the result's frame yourself")
+        return release.of_frame(source)
+    if not isinstance(source, str | Path):
+        raise UsageError("protect takes the path of a file, or a frame of pandas, Polars, GeoPandas or Arrow")
+    if not isinstance(output, str | Path):
+        raise UsageError("name the file to write, as in protect('users.csv', 'published.csv')")
+    return release.of_file(Path(source), Path(output), force=force)
 
 
-@without_context()
-def protect_frame(
-    frame: Frame,
-    mechanism: Mechanism | Veil | None = None,
-    *,
-    user: str | None = None,
-    region: Region | str | None = None,
-    read: ReadOptions | None = None,
-    keep_order: bool = False,
-) -> Frame:
-    """Publish another place for everybody in a frame, and return a frame of the same kind.
+@dataclass(kw_only=True)
+class _Release:
+    """One release, step by step."""
 
-    Rows come back in a secret random order, as files do, because the order of a frame can tell who is where. Other
-    columns are carried along with their types, and refused as in files where they hold a second exact location; Arrow
-    dictionaries, and categories of Polars, come back as their values. What is suspicious about columns, and what the
-    guarantee does not cover, is said by Python warnings. DPRS and HideAmong must be fitted, or have intervals or cells:
-    ``mechanism.guarantee`` is the card.
+    mechanism: Mechanism
+    user: str | None
+    keep: Sequence[str]
+    keep_all: bool
+    read: ReadOptions | None
+    keep_order: bool
+    ledger: Ledger | None
+    skip_bad: bool
+    bar: ProgressBar
+    check: RowCheck = field(init=False)
+    fitted_here: bool = False
+    counted: Counted = Counted.ROWS
+    places: int = 0
+    most_places: int = 1
+    names: Sequence[str] = field(default=(), repr=False)
+    charges: Sequence[int] = field(default=(), repr=False)
 
-    Parameters
-    ----------
-    frame : pyarrow.Table, pandas, Polars or GeoPandas frame
-        True places. The points of a GeoDataFrame count in whatever CRS they are, and come back in the same, as do the
-        columns of other frames with ``ReadOptions(crs="EPSG:25833")``.
-    mechanism, region, read
-        As of `protect_file`. A `Veil` takes frames with several rows per user, and needs no region: rows of a user in
-        the same cell get the same location, and ``Veil.guarantee`` says what holds. Which rows are whose stays visible.
-    user : str, optional
-        For a `Veil`: the column of user ids, which hold text, or whole numbers that count as their digits.
-    keep_order : bool
-        Keep the order of the rows and a pandas index, which can give places away. Otherwise the order is random and
-        secret, and the index is numbered anew: make it a column to carry it. A column ``__index_level_0__`` of Arrow,
-        which is such an index, is then left out.
+    def of_frame(self, frame: Any) -> Protected:
+        """Publish a frame."""
+        columns = columns_to_publish(columns_of_frame(frame, self.read), self.user, self.keep, keep_all=self.keep_all)
+        self.check = RowCheck(self.mechanism.area, location_in_frame(frame, self.read), skip_bad=self.skip_bad)
+        rows = rows_of_frame(frame, self.user, self.read)
+        is_usable = self.check(rows.points)
+        refuse_second_locations(frame, columns[0], self.read)
+        published = self._publish_in_memory(rows, is_usable)
+        order = np.flatnonzero(is_usable)
+        if not self.keep_order:
+            order = order[self._order_generator().permutation(len(order))]
+        made = published_frame(frame, published, columns[0], order, self.read)
+        self._charge()
+        return self._result(len(order), columns, frame=made)
 
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> people = pa.table({"id": ["ann", "ben"], "latitude": [37.77, 37.75], "longitude": [-122.42, -122.45]})
-    >>> protect_frame(people, PlanarLaplace(noise_m=500)).column_names
-    ['id', 'latitude', 'longitude']
-    """
-    from nearveil.release.frames import PeopleInFrame  # noqa: PLC0415 - frames' libraries are slow to load
+    def of_file(self, path: Path, output: Path, *, force: bool) -> Protected:
+        """Publish a file: charged when it is whole on disk, and only then given its name."""
+        from nearveil.io.readers import open_source  # noqa: PLC0415 - needs an extra
+        from nearveil.io.writers import open_writer  # noqa: PLC0415
+        from nearveil.release.batches import publish_batches  # noqa: PLC0415
 
-    if isinstance(mechanism, Veil):
-        return _veiled(frame, mechanism, user, region, read or ReadOptions(), keep_order=keep_order)
-    if user is not None:
-        raise UsageError("user= is for a Veil; with a mechanism, ReadOptions(person=) names who counts as one person")
-    chosen, read = _in_region(mechanism, region), read or ReadOptions()
-    if chosen.is_to_be_fitted:
-        name = type(chosen).__name__
-        raise UsageError(
-            f"{name} is not fitted, and nobody could read what it learned, and what that cost; fit it first, as in "
-            f"protect_frame(frame, {name}(...).fit(frame))"
-        )
-    kind = PeopleInFrame(frame, read, keep_order=keep_order)
-    stream, watch = kind.stream, PeopleWatch(kind.stream.carried, read.person, per_row=read.per_row)
-    shuffle = None if keep_order else RowShuffle(None, chosen.seed)
-    published = publish_stream(stream, chosen, kind.writer, watch, shuffle=shuffle, clip=read.clip)
-    card = card_of(chosen, several_rows=watch.several_rows, fitted_here=False, clip=read.clip, keeps_order=keep_order)
-    conditions = [note for note in card.notes if note in (SEEDED_NOTE, KEPT_ORDER, CLIPPED)]
-    if any(statement.is_promised and not statement.holds for statement in (card, *card.also)):
-        conditions.append("The guarantee that the paper claims for this does not hold; see mechanism.guarantee.")
-    for warning in (
-        *conditions,
-        *kind.warnings,
-        *stream.warnings,
-        *watch.warnings,
-        *_unseen_persons(read),
-        *published.warnings,
-    ):
-        warnings.warn(warning, stacklevel=2)
-    same_kind: Frame = kind.published()
-    return same_kind
+        if path.exists() and output.exists() and output.samefile(path):
+            raise UsageError("the output is the input, whose locations would be lost; write to another file")
+        source = open_source(path, self.read)
+        self.check = RowCheck(self.mechanism.area, source.location, skip_bad=self.skip_bad)
+        columns = columns_to_publish(source.columns, self.user, self.keep, keep_all=self.keep_all)
+        metadata = _description(self.mechanism)
+        with open_writer(output, source, columns[0], force=force, metadata=metadata) as writer:
+            published = None
+            if self.user is not None or self.mechanism.is_to_be_fitted:
+                rows = rows_of_source(source, self.user, self.bar)
+                published = self._publish_in_memory(rows, self.check(rows.points))
+            count = publish_batches(self, source, columns[0], published, writer, output)
+            writer.finish()
+            self._charge()
+        return self._result(count, columns, output=output)
+
+    def _publish_in_memory(self, rows: InputRows, is_usable: BoolArray) -> FloatArray:
+        """Publish a location for every row that can be used; others get none."""
+        usable = rows.only(is_usable)
+        if not len(usable.points):
+            raise DataError("there is no row that can be published; give at least one location")
+        if self.mechanism.is_to_be_fitted:
+            self.mechanism, _ = fit_on(self.mechanism, usable, self.ledger, self.bar)
+            self.fitted_here = True
+        published = np.full(rows.points.shape, np.nan)
+        with self.bar("moving locations", len(usable.points)) as advance:
+            if usable.users is None:
+                published[is_usable] = self.mechanism.perturb(usable.points, progress=advance)
+                return published
+            published[is_usable], place = self.mechanism.perturb_users(usable.users, usable.points)
+        self._count_places(usable.users, place, usable.names)
+        return published
+
+    def _count_places(self, users: IntArray, place: IntArray, names: Sequence[str]) -> None:
+        _, first = np.unique(place, return_index=True)
+        of_user = np.bincount(users[first], minlength=len(names))
+        self.places, self.most_places = len(first), int(of_user.max())
+        self.counted = Counted.PLACES if self.mechanism.counts_places else Counted.USERS
+        charged = np.flatnonzero(of_user)
+        self.names, self.charges = [names[user] for user in charged.tolist()], of_user[charged].tolist()
+
+    def _charge(self) -> None:
+        if self.ledger is None:
+            return
+        if self.counted is Counted.PLACES:
+            guarantee = self.mechanism.guarantee.counted_per_place(self.most_places)
+            self.ledger.charge([guarantee], self.names, self.charges)
+        else:
+            self.ledger.charge([self.mechanism.guarantee], self.names)
+
+    def _order_generator(self) -> np.random.Generator:
+        seed = self.mechanism.seed
+        return secure_generator() if seed is None else seeded_randomness(seed, ORDER_STREAM).generator
+
+    def _result(
+        self, rows: int, columns: tuple[tuple[str, ...], tuple[str, ...]], *, frame: Any = None,
+        output: Path | None = None,
+    ) -> Protected:  # fmt: skip
+        with self.bar("computing the guarantee", None):
+            guarantee = release_guarantee(
+                self.mechanism, self.counted, most_places=self.most_places, fitted_here=self.fitted_here,
+                skips_rows=self.skip_bad, keeps_order=self.keep_order,
+            )  # fmt: skip
+        return Protected(
+            frame=frame, output=output, rows=rows, guarantee=guarantee, mechanism=self.mechanism, counted=self.counted,
+            places=self.places, most_places=self.most_places, published=columns[0], left_out=columns[1],
+            keeps_order=self.keep_order, fitted_here=self.fitted_here, skipped=self.check.skipped,
+        )  # fmt: skip
 
 
-def _veiled(
-    frame: Frame, veil: Veil, user: str | None, region: object, read: ReadOptions, *, keep_order: bool
-) -> Frame:
-    from nearveil.release.veiled import veiled_frame  # noqa: PLC0415 - frames' libraries are slow to load
-
-    if region is not None:
-        raise UsageError("Veil works everywhere and takes no region; leave out region=")
-    published, notes = veiled_frame(frame, veil, user, read, keep_order=keep_order)
-    for warning in (*([KEPT_ORDER] if keep_order else []), *notes):
-        # Through protect_frame and what it is wrapped in, to the caller.
-        warnings.warn(warning, stacklevel=4)
-    return published
-
-
-def file_metadata(mechanism: Mechanism) -> dict[str, Any]:
-    """Return the metadata of a published file; the guarantee goes to the operator."""
-    # What is still to be fitted is seeded if the mechanism is.
+def _description(mechanism: Mechanism) -> dict[str, Any]:
+    """Return what a published file says of itself; what is still to be fitted is seeded if the mechanism is."""
     learned = mechanism.learned
     seeded = mechanism.seed is not None or (learned is not None and learned.seeded)
-    return {"mechanism": mechanism_name(mechanism), "release": mechanism.variant, "seeded": seeded}
+    return {"mechanism": mechanism_name(mechanism), "variant": mechanism.variant, "seeded": seeded}
 
 
-def _in_region(mechanism: Mechanism | None, region: Region | str | None) -> Mechanism:
+def _in_region(mechanism: Mechanism, region: Region | str | None) -> Mechanism:
     # Read once, if it is a file.
     box = None if region is None else as_region(region)
-    if mechanism is None:
-        return PlanarLaplace(region=box)
-    check_mechanism(mechanism)
     if box is None or (mechanism.has_region and box == mechanism.area):
-        return mechanism
+        return copy.copy(mechanism)
     if mechanism.learned is not None:
         raise UsageError(
-            f"the {mechanism.learns} are of the region {mechanism.area}; leave region out, or fit in the other region"
+            f"the {mechanism.learns} are of the region {mechanism.area}; leave region= out, or fit in the other region"
         )
     return mechanism.with_params(region=box)
-
-
-def _fit(
-    mechanism: Mechanism, stream: PeopleStream, read: ReadOptions, ledger: Ledger | None, bar: ProgressBar
-) -> list[object] | None:
-    """Fit the mechanism on everybody; return their ids if there is a ledger to charge them in."""
-    watch, ids = None, None
-    if ledger is not None:
-        watch = PeopleWatch(stream.carried, read.person, per_row=read.per_row)
-    with bar("reading people", stream.rows) as advance:
-        answers = PlacesInStream(stream, mechanism.area, watch, clip=read.clip, progress=advance)
-    if watch is not None:
-        watch.finish()
-        ids = checked_ids(watch.people_by_id(), str(read.person))
-
-    def fit() -> None:
-        with bar(f"finding {mechanism.learns}", mechanism.fit_steps) as advance:
-            mechanism.fit(answers, progress=advance)
-        # What cannot be drawn by is refused here, and not later.
-        mechanism._prepare()
-
-    with_refusals_charged(fit, ledger, mechanism, ids or ())
-    return ids
-
-
-def _unseen_persons(read: ReadOptions) -> tuple[str, ...]:
-    """Warn of a column that tells people apart, perhaps, and was left out."""
-    if read.person is not None or read.per_row:
-        return ()
-    return tuple(
-        f"column {name!r} looks like a person's id and was left out unread; if a person has several rows, their losses "
-        "add up: say so with per_row=True"
-        for name in person_columns(read.drop)
-    )

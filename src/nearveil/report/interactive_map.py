@@ -18,7 +18,7 @@ from nearveil.attacks.base import TraceStep
 from nearveil.attacks.oracle import Spot
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.attack import AttackOutcome
-from nearveil.geodesy import as_points
+from nearveil.points import as_points
 from nearveil.region import Region, as_region, region_around
 from nearveil.report.land import land_in
 from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
@@ -196,6 +196,6 @@ def _figure(traces: list[Any], region: Region, title: str) -> Any:
 def _plotly() -> Any:
     if find_spec("plotly") is None:
         raise UsageError(
-            "an interactive map needs plotly, which is not installed; run pip install 'nearveil[notebook]'"
+            "an interactive map needs plotly, which is not installed; run pip install 'nearveil[research]'"
         )
     return import_module("plotly.graph_objects")

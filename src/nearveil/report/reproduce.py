@@ -28,9 +28,7 @@ from nearveil.evaluation.studies.claims import verdicts
 from nearveil.evaluation.study import Part, Scope, code_digest, measure
 from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset, DatasetName, find_check_ins, load_dataset
-from nearveil.io.files import extension_of, read_people
-from nearveil.io.input_file import is_standard
-from nearveil.io.people import ReadOptions
+from nearveil.io.readers import STANDARD_STREAM, ReadOptions, extension_of, read_points
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.registry import MECHANISMS, entry_of_class, mechanism_entry
 from nearveil.region import Region, as_region
@@ -252,11 +250,11 @@ def _own(people: str | Path | FloatArray, region: Region, read: ReadOptions) -> 
     name = "people"
     if isinstance(people, str | Path):
         path = Path(people)
-        name = "people" if is_standard(path) else path.name[: len(path.name) - len(extension_of(path))]
-        people = read_people(path, read, carry=False, region=region).points
+        name = "people" if str(path) == STANDARD_STREAM else path.name[: len(path.name) - len(extension_of(path))]
+        people = read_points(path, read)
     if name in _ORDER:
         raise UsageError(f"{name} is a population of the paper; give the file of your own users another name")
-    places = (region.clip if read.clip else region.check)(people)
+    places = region.check(people)
     return Dataset(name, region, np.unique(places, axis=0), _OWN_SOURCE)
 
 

@@ -23,7 +23,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 MOST_PEOPLE_AT_ONCE = 10_000
 MOST_REPORTS = 1_000
-MOST_NEIGHBOURS = 1_000
+MOST_NEIGHBORS = 1_000
 MOST_EXCLUDED = 5_000
 MOST_GROUPS = 16
 _SCHEMAS = "#/components/schemas/"
@@ -110,7 +110,7 @@ class Question(_Model):
 
     latitude: Latitude
     longitude: Longitude
-    k: Annotated[int, Field(ge=1, le=MOST_NEIGHBOURS, description="How many people at most.", examples=[10])] = 10
+    k: Annotated[int, Field(ge=1, le=MOST_NEIGHBORS, description="How many people at most.", examples=[10])] = 10
     within_m: Annotated[
         float | None,
         Field(ge=1, le=EARTH_HALF_ROUND_M, description="Only people published within this distance, in metres."),

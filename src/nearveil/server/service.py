@@ -30,7 +30,7 @@ from nearveil.nearby.stores import open_store
 from nearveil.nearby.stores.base import Store, StoreError, Totals
 from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.privacy.guarantee import Guarantee
-from nearveil.release.card import AS_STATED
+from nearveil.release.guarantee import AS_STATED
 from nearveil.server.audit_log import AuditLog
 from nearveil.server.auth import Access, Caller, KnownPeople, new_platform_key
 from nearveil.server.cursors import Cursors

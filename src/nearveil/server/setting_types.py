@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Strict
 from nearveil.errors import UsageError
 from nearveil.mechanisms.fit_cells import MOST_HIDE_AMONG
 from nearveil.nearby.publishing.keys import keys_from_json
-from nearveil.region import metres
+from nearveil.lengths import meters
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LONGEST = timedelta(days=36_525)
@@ -76,7 +76,7 @@ def _length_as_written(value: object) -> str:
     """Check a length; keep how it is written, a plain number as metres."""
     plain = isinstance(value, int | float) and not isinstance(value, bool)
     written = f"{value}m" if plain else str(value).strip()
-    metres(written, "it")
+    meters(written, "it")
     return written
 
 

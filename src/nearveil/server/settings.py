@@ -29,7 +29,8 @@ from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M
 from nearveil.nearby.publishing.keys import SecretKeys, keys_from_json, new_keys, read_keys, write_keys
 from nearveil.nearby.publishing.protection import Protection, Schedule
 from nearveil.nearby.stores import is_postgres
-from nearveil.region import metres, parse_region
+from nearveil.lengths import meters
+from nearveil.region import parse_region
 from nearveil.server.setting_types import (
     Duration,
     File,
@@ -312,7 +313,7 @@ class Settings(BaseSettings):
             )
         return Protection(
             region=parse_region(self.region),
-            noise_m=None if self.noise is None else metres(self.noise, "noise"),
+            noise_m=None if self.noise is None else meters(self.noise, "noise"),
             among=self._hidden_among(),
             new_places=self.new_places,
             dwell_epochs=self.dwell,

@@ -16,7 +16,7 @@ from nearveil.errors import UsageError
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 _MS = 1_000_000
 _TIMEOUT_S = 2.0
-_NOT_INSTALLED = "traces need OpenTelemetry: pip install 'nearveil[otel]', or leave out traces_to"
+_NOT_INSTALLED = "traces need OpenTelemetry: pip install 'nearveil[serve]', or leave out traces_to"
 
 
 class Traces:

@@ -20,7 +20,7 @@ from nearveil.nearby.publishing.protection import LEAST_MARGIN_M, PlaceCells, Pr
 from nearveil.nearby.publishing.publisher import Publisher, with_settled_channel
 from nearveil.nearby.stores.base import STEP_M
 from nearveil.nearby.stores.sqlite import SqliteStore
-from nearveil.privacy.guarantee import Notion
+from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.region import Region, named_region
 from nearveil.types import FloatArray
 
@@ -79,7 +79,7 @@ def test_everywhere_in_a_cell_the_same_point_is_published_and_in_another_cell_an
     inside = rng.uniform((west, south), (east, north), (len(PEOPLE[:50]), 2))
     here = drawn(*opened(protection), centre_m(grid, cell), PEOPLE[:50])
     np.testing.assert_array_equal(drawn(*opened(protection), inside, PEOPLE[:50]), here)
-    beside = int(graph_of(grid.cells).neighbours[graph_of(grid.cells).starts[cell]])
+    beside = int(graph_of(grid.cells).neighbors[graph_of(grid.cells).starts[cell]])
     assert (drawn(*opened(protection), centre_m(grid, beside), PEOPLE[:50]) != here).all()
 
 
@@ -204,7 +204,7 @@ def test_nobody_counts_as_farther_away_than_a_cell_that_touches(grid: PlaceCells
     for x_m, y_m in rng.uniform(-half_extent, half_extent, (300, 2)).tolist():
         (own,), *others = grid.cells_near(x_m, y_m)
         assert own == grid.cells.find(np.array([[x_m, y_m]]) / TOWN.metres_per_unit)[0]
-        touching = graph.neighbours[graph.starts[own] : graph.starts[own + 1]].tolist()
+        touching = graph.neighbors[graph.starts[own] : graph.starts[own + 1]].tolist()
         assert {cell for (cell,) in others} <= set(touching)
         counted += len(others)
     assert 100 < counted < 1500
@@ -215,11 +215,11 @@ def test_the_loss_between_two_new_places_is_at_most_what_the_card_says(
 ) -> None:
     assert protection.among is not None
     card, channel = protection.guarantee, protection.among.channel
-    assert (card.notion, card.offset) == (Notion.ELASTIC, 0.0)
+    assert (card.definition, card.offset) == (PrivacyDefinition.ELASTIC, 0.0)
     every, graph = np.arange(len(grid.cells)), graph_of(grid.cells)
     largest = 0.0
     for one in rng.choice(every, 40, replace=False):
-        for other in graph.neighbours[graph.starts[one] : graph.starts[one + 1]][:4]:
+        for other in graph.neighbors[graph.starts[one] : graph.starts[one + 1]][:4]:
             logs = [channel.log_probability(np.full_like(every, cell), every) for cell in (one, other)]
             loss, steps = float(np.abs(logs[0] - logs[1]).max()), steps_from(grid.cells, int(one))[other]
             assert loss <= card.epsilon * steps

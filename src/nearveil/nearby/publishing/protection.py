@@ -22,8 +22,7 @@ from nearveil.mechanisms.cell_steps import graph_of
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M, PlanarLaplace, check_noise_m
-from nearveil.privacy.guarantee import Guarantee, Notion, check_count
-from nearveil.privacy.ledger.budget import duration_text
+from nearveil.privacy.guarantee import Guarantee, PrivacyDefinition, check_count
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -205,7 +204,7 @@ class PlaceCells:
         """Return every cell that somebody here may count as in, the nearest first; the first is their own."""
         own = int(self.cells.find(np.array([[x_m, y_m]]) / self.cells.region.metres_per_unit)[0])
         graph = graph_of(self.cells)
-        near = graph.neighbours[graph.starts[own] : graph.starts[own + 1]]
+        near = graph.neighbors[graph.starts[own] : graph.starts[own + 1]]
         west, south, east, north = self._boxes_m[near].T
         away_m = np.max([west - x_m, x_m - east, south - y_m, y_m - north], axis=0)
         smaller_m = np.minimum(self._sides_m[near], self._sides_m[own])
@@ -397,7 +396,7 @@ def place_card(noise: PlanarLaplace, *, grid: PlaceGrid, places: int, lasting: L
         one,
         title="Every new place where somebody was",
         offset=offset,
-        neighbours=(
+        neighbors=(
             "any two places that both count as new, at a loss of epsilon times their distance on the "
             f"ground and the constant (whether a place counts as new, as a stay or as a return is disclosed; delta is "
             f"for places up to {10 * noise.noise_m / 1000:,.3g} km apart)"
@@ -422,7 +421,7 @@ def place_card(noise: PlanarLaplace, *, grid: PlaceGrid, places: int, lasting: L
         epsilon=one.epsilon * places,
         offset=offset * places,
         delta=min(1.0, one.delta * places),
-        neighbours=(
+        neighbors=(
             "two ways of spending the window that stay, leave and return at the same times, each place of the one as "
             "far from the corresponding place of the other as the distance says"
         ),
@@ -448,7 +447,7 @@ def among_card(mechanism: HideAmong, places: int, lasting: Lasting) -> Guarantee
     alone = replace(
         one,
         title="Every new place, given the cells",
-        neighbours=(
+        neighbors=(
             "any two places that both count as new, at a loss of epsilon times the steps between their cells; a step "
             "leads to a cell that touches (whether a place counts as new, as a stay or as a return is disclosed)"
         ),
@@ -466,7 +465,7 @@ def among_card(mechanism: HideAmong, places: int, lasting: Lasting) -> Guarantee
         title=f"All new places of {_a_window(lasting.window)} together",
         epsilon=one.epsilon * places,
         delta=min(1.0, one.delta * places),
-        neighbours=(
+        neighbors=(
             "two ways of spending the window that stay, leave and return at the same times, each new place of the one "
             "as many steps from the corresponding place of the other as are counted"
         ),
@@ -478,13 +477,27 @@ def among_card(mechanism: HideAmong, places: int, lasting: Lasting) -> Guarantee
     )
     cells = [
         # For those whom the cells were made from: the cells once, and then every place of the window.
-        replace(each, epsilon=together.epsilon) if each.notion is Notion.ELASTIC else each
+        replace(each, epsilon=together.epsilon) if each.definition is PrivacyDefinition.ELASTIC else each
         for each in one.also
     ]
     notes = (
         *one.notes, _RETURNS_NOTE, _CELL_BORDER_NOTE, *lasting.notes, _ERASED_NOTE, _ORDER_NOTE, _KEY_NOTE
     )  # fmt: skip
     return replace(alone, also=(together, *cells), notes=notes)
+
+
+def duration_text(duration: timedelta) -> str:
+    """Write a duration in the largest unit that divides it.
+
+    Examples
+    --------
+    >>> duration_text(timedelta(days=7)), duration_text(timedelta(hours=36))
+    ('7 days', '36 hours')
+    """
+    for name, unit in (("day", timedelta(days=1)), ("hour", timedelta(hours=1)), ("minute", timedelta(minutes=1))):
+        if duration % unit == timedelta(0):
+            return f"{duration // unit:,} {name}{'s' if duration // unit > 1 else ''}"
+    return f"{duration.total_seconds():g} seconds"
 
 
 def _a_window(window: timedelta) -> str:

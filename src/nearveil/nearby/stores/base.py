@@ -17,9 +17,8 @@ from typing import Any, Literal, Protocol, TypedDict, Unpack
 import numpy as np
 
 from nearveil.errors import DataError, NearveilError
-from nearveil.hashing import HashArray
 from nearveil.region import Region
-from nearveil.types import IntArray
+from nearveil.types import IntArray, WordArray
 
 STEP_M = 0.125
 """Noisy places are kept in whole steps of this length, so that no low-order bit of a sum survives."""
@@ -222,7 +221,7 @@ class PublishedBatch:
 
     people: list[str]
     steps: IntArray
-    tags: HashArray | None = None
+    tags: WordArray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

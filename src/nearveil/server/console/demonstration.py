@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from nearveil.attacks.oracle import CountedOracle, Oracle, OutOfQueriesError, Spot, spot_of
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation.attack_experiment import Instance, draw_instances, instances_of_person, set_up_attacks
-from nearveil.geodesy import exact_projection
+from nearveil.projection import exact_projection
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
@@ -129,7 +129,7 @@ def hidden_among(hide_among: int, region: Region) -> HideAmong:
 
 
 def cells_of_city(hide_among: int, region: Region) -> Cells:
-    """Return cells of the made-up city, from other people of the same neighbourhoods, as from a census."""
+    """Return cells of the made-up city, from other people of the same neighborhoods, as from a census."""
     others = synthetic_city(2 * PEOPLE, region, rng=SEED, land=land_in(region))[PEOPLE:]
     return cells_from_points(others, region, CellPlan(hide_among=hide_among))
 

@@ -21,7 +21,7 @@ from nearveil.evaluation.year_curve import year_chart
 from nearveil.nearby.stores import is_postgres
 from nearveil.nearby.stores.base import StoreError, StoreExtent
 from nearveil.privacy.explain import believed_at_most
-from nearveil.privacy.guarantee import Guarantee, Notion, round_up
+from nearveil.privacy.guarantee import Guarantee, PrivacyDefinition, round_up
 from nearveil.report.land import land_in
 from nearveil.server.asgi import MOST_BYTES
 from nearveil.server.console.demonstration import (
@@ -373,7 +373,7 @@ def _statement(guarantee: Guarantee) -> dict[str, Any]:
         "terms": [
             {"term": "What it means", "text": _sentence(guarantee.promise)},
             *([{"term": "Not covered", "text": _sentence(guarantee.not_covered)}] if guarantee.not_covered else []),
-            {"term": "Between what", "text": _sentence(guarantee.neighbours)},
+            {"term": "Between what", "text": _sentence(guarantee.neighbors)},
             {"term": "The number", "text": _number(guarantee)},
             {"term": "Why", "text": _sentence(f"{guarantee.basis}: {guarantee.because}")},
         ],
@@ -384,19 +384,24 @@ def _statement(guarantee: Guarantee) -> dict[str, Any]:
 def _number(guarantee: Guarantee) -> str:
     offset = f", and {round_up(guarantee.offset)} on top" if guarantee.offset else ""
     delta = f"; delta = {round_up(guarantee.delta)}" if guarantee.delta else ""
-    return f"Epsilon = {round_up(guarantee.epsilon)} {guarantee.unit}{offset} ({guarantee.notion} notion){delta}."
+    number = f"{round_up(guarantee.epsilon)} {guarantee.unit}{offset}"
+    return f"Epsilon = {number} ({guarantee.definition} privacy definition){delta}."
 
 
 def _by_distance(guarantee: Guarantee) -> list[dict[str, Any]]:
     """How sure somebody can become of one of two places that they held equally likely, in per cent, rounded up."""
-    if not guarantee.notion.is_by_distance:
+    if not guarantee.definition.is_by_distance:
         return []
-    distances = _DISTANCES_M if guarantee.notion is Notion.METRIC else _STEPS
+    distances = _DISTANCES_M if guarantee.definition is PrivacyDefinition.METRIC else _STEPS
     found: list[dict[str, Any]] = []
     for distance in distances:
         sure = believed_at_most(guarantee.epsilon * distance + guarantee.offset)
         hidden = sure <= _HOPELESS
-        apart = f"{distance:,} m" if guarantee.notion is Notion.METRIC else f"{distance} step{'s' * (distance != 1)}"
+        apart = (
+            f"{distance:,} m"
+            if guarantee.definition is PrivacyDefinition.METRIC
+            else f"{distance} step{'s' * (distance != 1)}"
+        )
         found.append({"apart": apart, "sure_percent": math.ceil(1000 * sure) / 10 if hidden else None})
         if not hidden:
             break

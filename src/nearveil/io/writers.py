@@ -1,0 +1,407 @@
+"""Files of published locations, written a batch at a time, whole or not at all.
+
+They hold the columns named and the published locations, and nothing else of the file that was read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import shutil
+import sys
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from nearveil.errors import DataError, OutputError, UsageError, require_package
+from nearveil.io.atomic import check_output, replacing
+from nearveil.io.location import Location, Style, Values
+from nearveil.io.readers import STANDARD_STREAM, Batch, Source, extension_of
+
+_ROWS_AT_ONCE = 1 << 16
+_ROW_GROUP_ROWS = 1 << 20
+_ROW_GROUP_BYTES = 1 << 26
+
+
+def open_writer(
+    output: str | Path,
+    source: Source,
+    columns: Sequence[str],
+    *,
+    force: bool = False,
+    metadata: dict[str, Any] | None = None,
+) -> Writer:
+    """Return a writer of published locations; columns and location stay in the order and style of the source.
+
+    Parameters
+    ----------
+    output : str or Path
+        The extension decides the format; ``-`` is standard output, in the format of the source.
+    source : Source
+        What was read.
+    columns : sequence of str
+        The columns to publish beside the location.
+    force : bool
+        Whether a file that is there is replaced.
+    metadata : dict, optional
+        What the file says of itself, in formats that have a place for it.
+    """
+    check_writable(output, source.extension, force=force)
+    return Writer(Path(output), source, columns, force=force, metadata=metadata or {})
+
+
+def check_writable(output: str | Path, extension: str = ".csv", *, force: bool) -> None:
+    """Refuse early an output that could not be written at the end; ``extension`` is the source's."""
+    is_standard = str(output) == STANDARD_STREAM
+    found = extension if is_standard else extension_of(output)
+    if found in _READ_ONLY:
+        raise UsageError(f"{found} files are read and not written; write a GeoPackage (.gpkg), GeoJSON or CSV file")
+    if not found:
+        raise UsageError(f"the format of {Path(output).name} is not known; use one of {', '.join(_FORMATS)}")
+    if not is_standard:
+        check_output(Path(output), force=force)
+
+
+class Writer:
+    """A file in the making. It gets its name when the ``with`` block ends without an error, else there is no file."""
+
+    def __init__(
+        self, output: Path, source: Source, columns: Sequence[str], *, force: bool, metadata: dict[str, Any]
+    ) -> None:
+        extension = source.extension if str(output) == STANDARD_STREAM else extension_of(output)
+        self._format = _FORMATS[extension]
+        self._location = location = _as_written(source.location, self._format, is_geo=extension == ".geoparquet")
+        if repeated := [name for name in columns if name in location.columns]:
+            raise UsageError(
+                f"column {repeated[0]!r} has the name of the output's location; leave it out, or rename it"
+            )
+        names = [name for name in source.names if name in columns or name in source.location.columns]
+        if location.columns != source.location.columns:
+            place = min(names.index(name) for name in source.location.columns)
+            names = [name for name in names if name in columns]
+            names[place:place] = location.columns
+        self._names = names
+        self._source, self._metadata = source, json.dumps(metadata)
+        self._in_place = (
+            _standard_output(extension) if str(output) == STANDARD_STREAM else replacing(output, force=force)
+        )
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            path = stack.enter_context(self._in_place)
+            self._file = self._format(path, self._location, self._source, self._metadata)
+            stack.callback(self._file.close)
+            self._stack = stack.pop_all()
+        return self
+
+    def write(self, batch: Batch) -> None:
+        """Write rows, whose points are published locations."""
+        location = dict(zip(self._location.columns, self._location.encode(batch.points), strict=True))
+        columns = [_arrow(location[name]) if name in location else batch.table.column(name) for name in self._names]
+        self._file.write(pa.table(columns, names=self._names))
+
+    def finish(self) -> None:
+        """Write what is left; a second time, do nothing."""
+        self._file.finish()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:
+            if error is not None:
+                raise error
+            self.finish()
+
+
+def _as_written(location: Location, file_format: type[_File], *, is_geo: bool) -> Location:
+    """Return how a file of some format writes the location of one of perhaps another."""
+    geometry = location.columns if location.is_geometry else ("geometry",)
+    if file_format.geometry is not None:
+        return Location(columns=geometry, style=file_format.geometry, is_geometry=True)
+    if file_format is _ParquetFile and (location.is_geometry or is_geo):
+        return Location(columns=geometry, style=Style.WKB, crs=location.crs, is_geometry=True)
+    if location.is_geometry or (file_format in _NOT_HELD.get(location.style, ())):
+        return Location(columns=("latitude", "longitude"))
+    return location
+
+
+@contextmanager
+def _standard_output(extension: str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="nearveil-") as folder:
+        whole = Path(folder) / f"published{extension.removesuffix('.gz')}"
+        yield whole
+        with whole.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+
+def _arrow(values: Values) -> pa.Array:
+    """Return location values as an Arrow array, floats by their buffer, which spares loading pandas."""
+    if values.dtype != np.float64:
+        return pa.array(values.tolist())
+    whole = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.float64(), len(whole), [None, pa.py_buffer(whole)])
+
+
+class _File(ABC):
+    """A file of one format."""
+
+    geometry: Style | None = None
+    """How the format writes a geometry, if it always has one."""
+
+    def __init__(self, path: Path, location: Location, source: Source, metadata: str) -> None:
+        self._path, self._location, self._source, self._metadata = path, location, source, metadata
+
+    @abstractmethod
+    def write(self, table: pa.Table) -> None:
+        """Write rows."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Write what is left and close the file; a second time, do nothing."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the file, complete or not."""
+
+
+class _TextFile(_File):
+    def __init__(self, path: Path, location: Location, source: Source, metadata: str) -> None:
+        super().__init__(path, location, source, metadata)
+        opened = gzip.open if path.suffix.lower() == ".gz" else open
+        self._stream: Any = opened(path, "wb")
+
+    def finish(self) -> None:
+        self._stream.close()
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._stream.close()
+
+
+# CSV. A value is quoted only if it needs to be.
+
+
+class _CsvFile(_TextFile):
+    _is_begun = False
+
+    def write(self, table: pa.Table) -> None:
+        for field in table.schema:
+            if pa.types.is_nested(field.type) or pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
+                raise DataError(
+                    f"column {field.name!r} holds lists, structures or bytes, which CSV cannot hold; leave it out, or "
+                    "write Parquet"
+                )
+        if not self._is_begun:
+            own = self._source.delimiter
+            self._delimiter = (
+                "\t" if self._path.name.lower().endswith((".tsv", ".tsv.gz")) else "," if own == "\t" else own
+            )
+            header = pa.record_batch([pa.array([name]) for name in table.column_names], names=table.column_names)
+            mark = b"\xef\xbb\xbf" if self._source.has_byte_order_mark else b""
+            self._stream.write(mark + bytes(self._lines(header)))
+            self._is_begun = True
+        for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
+            self._stream.write(self._lines(batch))
+
+    def _lines(self, batch: pa.RecordBatch) -> memoryview:
+        """Return rows as text, made column by column."""
+        texts = [self._text(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
+        mark, empty, end = (pa.scalar(text, pa.large_string()) for text in (self._delimiter, "", "\n"))
+        lines = pc.binary_join_element_wise(pc.binary_join_element_wise(*texts, mark), empty, end)
+        # The array's own buffer is the text of all lines, end to end.
+        offsets = np.frombuffer(lines.buffers()[1], dtype=np.int64)
+        return memoryview(lines.buffers()[2])[offsets[lines.offset] : offsets[lines.offset + len(lines)]]
+
+    def _text(self, name: str, column: pa.Array) -> pa.Array:
+        text = pc.fill_null(column.cast(pa.large_string()), "")
+        if self._location.decimal_comma and name in self._location.columns and pa.types.is_floating(column.type):
+            text = pc.replace_substring(text, ".", ",")
+        special = pc.match_substring_regex(text, f'["{self._delimiter}\r\n]')
+        if not pc.any(special).as_py():
+            return text
+        quote, nothing = pa.scalar('"', pa.large_string()), pa.scalar("", pa.large_string())
+        escaped = pc.binary_join_element_wise(quote, pc.replace_substring(text, '"', '""'), quote, nothing)
+        return pc.if_else(special, escaped, text)
+
+
+# JSON lines, GeoJSON features in lines, and GeoJSON.
+
+
+class _JsonLinesFile(_TextFile):
+    def write(self, table: pa.Table) -> None:
+        for row in table.to_pylist():
+            self._stream.write(f"{self._json(row)}\n".encode())
+
+    def _json(self, row: dict[str, Any]) -> str:
+        if self.geometry is not None:
+            point = row.pop(self._location.columns[0])
+            row = {"type": "Feature", "properties": row, "geometry": point}
+        try:
+            text = json.dumps(row, ensure_ascii=False, allow_nan=False, default=_as_text)
+            text.encode()
+        except ValueError:
+            # Not-a-number and lone surrogates have no place in JSON text: null, and escapes.
+            return json.dumps(_without_nan(row), default=_as_text)
+        return text
+
+
+class _FeatureLinesFile(_JsonLinesFile):
+    geometry = Style.OBJECT
+
+
+class _GeoJsonFile(_FeatureLinesFile):
+    _before = b""
+
+    def write(self, table: pa.Table) -> None:
+        if not self._before:
+            self._stream.write(f'{{"type": "FeatureCollection", "nearveil": {self._metadata}, "features": ['.encode())
+            self._before = b"\n"
+        for row in table.to_pylist():
+            self._stream.write(self._before + self._json(row).encode())
+            self._before = b",\n"
+
+    def finish(self) -> None:
+        if not self._stream.closed:
+            self._stream.write(b"\n]}\n")
+            self._stream.close()
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, bytes):
+        raise DataError("a column holds bytes, which JSON cannot hold; leave it out, or write Parquet")
+    return str(value)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nan(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# Parquet and GeoParquet.
+
+
+class _ParquetFile(_File):
+    _writer: pq.ParquetWriter | None = None
+
+    def write(self, table: pa.Table) -> None:
+        if self._writer is None:
+            geo = {"geo": _geo_metadata(self._location)} if self._location.is_geometry else {}
+            self._schema = table.schema.with_metadata({"nearveil": self._metadata, **geo})
+            self._waiting: list[pa.Table] = []
+            # Floats hardly repeat: without a dictionary they are written faster.
+            repeating = [field.name for field in self._schema if not pa.types.is_floating(field.type)]
+            is_nested = any(pa.types.is_nested(field.type) for field in self._schema)
+            try:
+                self._writer = pq.ParquetWriter(self._path, self._schema, use_dictionary=is_nested or repeating)
+            except pa.ArrowException:
+                raise DataError("a column has a type that Parquet cannot hold; write JSON lines") from None
+        try:
+            self._waiting.append(table.cast(self._schema))
+        except (pa.ArrowException, ValueError):
+            raise DataError("a column's values change their type within the file; write JSON lines") from None
+        rows, size = sum(part.num_rows for part in self._waiting), sum(part.nbytes for part in self._waiting)
+        if rows >= _ROW_GROUP_ROWS or size >= _ROW_GROUP_BYTES:
+            self._write_row_group()
+
+    def finish(self) -> None:
+        if self._writer is not None:
+            if self._waiting:
+                self._write_row_group()
+            self._writer.close()
+
+    def close(self) -> None:
+        with suppress(pa.ArrowException, OSError):
+            if self._writer is not None:
+                self._writer.close()
+
+    def _write_row_group(self) -> None:
+        table = pa.concat_tables(self._waiting)
+        self._waiting = []
+        if self._writer is not None and table.num_rows:
+            self._writer.write_table(table, table.num_rows)
+
+
+def _geo_metadata(location: Location) -> str:
+    column: dict[str, Any] = {"encoding": "WKB", "geometry_types": ["Point"]}
+    if location.crs is not None:
+        from nearveil.geodesy import reference_system  # noqa: PLC0415 - loads pyproj
+
+        column["crs"] = reference_system(location.crs).to_json_dict()
+    name = location.columns[0]
+    return json.dumps({"version": "1.1.0", "primary_column": name, "columns": {name: column}})
+
+
+# What GDAL writes, from memory.
+
+
+class _GdalFile(_File):
+    geometry = Style.WKB
+
+    def __init__(self, path: Path, location: Location, source: Source, metadata: str) -> None:
+        require_package("pyogrio", f"writing {path.suffix} files")
+        super().__init__(path, location, source, metadata)
+        self._waiting: list[pa.Table] = []
+
+    def write(self, table: pa.Table) -> None:
+        self._waiting.append(table)
+
+    def finish(self) -> None:
+        import pyogrio  # noqa: PLC0415 - an extra
+
+        if not self._waiting:
+            return
+        table = pa.concat_tables(self._waiting, promote_options="default")
+        self._waiting = []
+        driver = _DRIVERS[self._path.suffix.lower()]
+        try:
+            pyogrio.write_arrow(
+                table,
+                self._path,
+                layer="published",
+                driver=driver,
+                geometry_name=self._location.columns[0],
+                geometry_type="Point",
+                crs="EPSG:4326",
+                # An index would sort the rows.
+                **({"SPATIAL_INDEX": "NO"} if driver == "FlatGeobuf" else {}),
+            )
+        except (pyogrio.errors.DataSourceError, pyogrio.errors.FieldError, RuntimeError, ValueError):
+            raise OutputError(
+                f"GDAL cannot write these columns to a {self._path.suffix} file; keep fewer, or write CSV or Parquet"
+            ) from None
+
+    def close(self) -> None:
+        self._waiting = []
+
+
+_DRIVERS = {".gpkg": "GPKG", ".fgb": "FlatGeobuf", ".kml": "KML"}
+_FORMATS: dict[str, type[_File]] = {
+    **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz"), _CsvFile),
+    **dict.fromkeys((".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz"), _JsonLinesFile),
+    **dict.fromkeys((".geojsonl", ".geojsons"), _FeatureLinesFile),
+    **dict.fromkeys((".geojson", ".geojson.gz", ".json", ".json.gz"), _GeoJsonFile),
+    **dict.fromkeys((".parquet", ".geoparquet"), _ParquetFile),
+    **dict.fromkeys(_DRIVERS, _GdalFile),
+}
+_READ_ONLY = (".shp", ".zip", ".gpx", ".kmz", ".gml")
+# What CSV and JSON cannot hold becomes two columns.
+_NOT_HELD = {
+    Style.WKB: (_CsvFile, _JsonLinesFile),
+    Style.OBJECT: (_CsvFile,),
+    Style.STRUCT: (_CsvFile, _JsonLinesFile, _ParquetFile),
+}

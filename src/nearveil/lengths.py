@@ -1,0 +1,27 @@
+"""Lengths, as numbers of meters or as text: ``500m``, ``0.5km``, ``0.3mi``."""
+
+from __future__ import annotations
+
+import re
+
+from nearveil.errors import UsageError
+
+_METERS_IN = {"": 1.0, "m": 1.0, "km": 1000.0, "mi": 1609.344}
+
+
+def meters(length: float | str, name: str) -> float:
+    """Return a length in meters; errors call it by ``name``.
+
+    Examples
+    --------
+    >>> meters("0.5km", "noise_m"), meters(300, "noise_m")
+    (500.0, 300.0)
+    """
+    match = re.fullmatch(r"\s*([0-9.]+(?:e[-+]?[0-9]+)?)\s*(m|km|mi|)\s*", str(length), re.IGNORECASE)
+    try:
+        number = float(match[1]) * _METERS_IN[match[2].lower()] if match and not isinstance(length, bool) else 0.0
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e9:
+        raise UsageError(f"{name} takes a length greater than 0, such as 500m, 0.5km or 0.3mi")
+    return number

@@ -1,0 +1,105 @@
+"""Points: rows of latitude and longitude in degrees, and what keeps some of them from being published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nearveil.errors import BadRowError, DataError
+from nearveil.geodesy import utm_number
+from nearveil.types import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from nearveil.region import Region
+
+NO_LOCATION = "no readable location"
+NOT_ON_EARTH = "not on Earth"
+OUTSIDE = "outside the region"
+
+# No angle is written with such numbers, and hardly any map in meters has smaller ones.
+_MORE_THAN_DEGREES = 1000.0
+
+
+def as_points(points: object) -> FloatArray:
+    """Return points as an (n, 2) array of latitude and longitude, or say why that is not possible.
+
+    A frame of pandas, GeoPandas, Polars or Arrow has them in its columns or geometries.
+    """
+    if hasattr(points, "columns"):
+        from nearveil.io.frames import points_in_frame  # noqa: PLC0415 - for frames only
+
+        return points_in_frame(points)
+    try:
+        array = np.asarray(points, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("points must be numbers: one row per user, latitude and longitude in degrees") from None
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise DataError(f"points must have two columns, latitude and longitude; got an array of shape {array.shape}")
+    return array
+
+
+def unusable(points: FloatArray, region: Region | None = None) -> dict[str, IntArray]:
+    """Return the rows that cannot be published, by reason: `NO_LOCATION`, `NOT_ON_EARTH` or `OUTSIDE`.
+
+    Longitudes may go from -180 to 180, or from 0 to 360.
+
+    Examples
+    --------
+    >>> unusable(np.array([[52.5, 13.4], [np.nan, 13.4], [95.0, 13.4]]))
+    {'no readable location': array([1]), 'not on Earth': array([2])}
+    """
+    finite, on_earth = np.isfinite(points).all(axis=1), _on_earth(points)
+    wrong = {NO_LOCATION: ~finite, NOT_ON_EARTH: finite & ~on_earth}
+    if region is not None:
+        wrong[OUTSIDE] = on_earth.copy()
+        wrong[OUTSIDE][on_earth] = ~region.contains(points[on_earth])
+    return {reason: np.flatnonzero(rows) for reason, rows in wrong.items() if rows.any()}
+
+
+def check_points(points: FloatArray, region: Region | None = None, *, rows_before: int = 0) -> FloatArray:
+    """Return points with longitudes from -180 to 180; raise if one cannot be published.
+
+    The error names the first such row, counted from 1 behind ``rows_before`` others, and no coordinate.
+    """
+    found = unusable(points, region)
+    if found:
+        raise _error(points, found, region, rows_before)
+    if points[:, 1].max(initial=0.0) > 180.0:
+        points = np.column_stack([points[:, 0], np.where(points[:, 1] > 180.0, points[:, 1] - 360.0, points[:, 1])])
+    return points
+
+
+def _on_earth(points: FloatArray) -> BoolArray:
+    latitude, longitude = points.T
+    return (np.abs(latitude) <= 90.0) & (longitude >= -180.0) & (longitude <= 360.0)
+
+
+def _error(points: FloatArray, found: dict[str, IntArray], region: Region | None, rows_before: int) -> DataError:
+    reason, rows = next(iter(found.items()))
+    others = "" if len(rows) == 1 else f" (and {len(rows) - 1:,} more rows)" if len(rows) > 2 else " (and 1 more row)"
+    row = f"row {rows_before + rows[0] + 1}"
+    if reason == NO_LOCATION:
+        return BadRowError(f"{row} has no readable location{others}; correct or remove such rows")
+    wrong = np.concatenate(list(found.values()))
+    may_be_exchanged = not unusable(points[wrong, ::-1], region)
+    if may_be_exchanged and region is not None and not region.is_whole_earth:
+        return DataError(
+            f"{row} has latitude and longitude exchanged{others}; name the right columns with latitude= and longitude="
+        )
+    if reason == OUTSIDE:
+        return BadRowError(
+            f"{row} lies outside the region {region}{others}; leave region= out, as most mechanisms work everywhere, "
+            "or choose one that contains all users"
+        )
+    if (np.abs(points[rows]).max(axis=1) > _MORE_THAN_DEGREES).all():
+        example = "" if region is None else f"EPSG:{utm_number(*region.centre)} (UTM) or "
+        return DataError(
+            f"{row} has coordinates that look like meters{others}; name their reference system with crs=, such as "
+            f"{example}EPSG:3857 (web maps)"
+        )
+    hint = "; if they are exchanged, name the columns with latitude= and longitude=" if may_be_exchanged else ""
+    return BadRowError(
+        f"{row} is not on Earth{others}: a latitude is from -90 to 90 degrees, and a longitude from -180 to 180 "
+        f"or from 0 to 360{hint or '; correct such rows'}"
+    )

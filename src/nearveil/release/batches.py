@@ -1,0 +1,142 @@
+"""Publishing a file batch by batch, in constant memory and on all cores."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from nearveil.errors import DataError
+from nearveil.io.readers import Batch, Source
+from nearveil.io.second_location import SecondLocations
+from nearveil.io.writers import Writer
+from nearveil.mechanisms.base import Mechanism
+from nearveil.randomness import NumberedRows, stream_key
+from nearveil.release.shuffle import Dealt, RowShuffle
+from nearveil.types import FloatArray
+
+if TYPE_CHECKING:
+    from nearveil.release.protect import _Release
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+# As much as a core keeps at hand from one step to the next.
+_ROWS_AT_ONCE = 1 << 14
+_TEXTS_AT_ONCE = 1 << 12
+
+
+def publish_batches(
+    release: _Release,
+    source: Source,
+    columns: Sequence[str],
+    published: FloatArray | None,
+    writer: Writer,
+    output: Path,
+) -> int:
+    """Write published locations and the columns named, and return how many rows there are.
+
+    ``published`` are the locations of all rows, not a number where a row is left out; None to draw them here, each row
+    with randomness of its own.
+    """
+    mechanism, seed = release.mechanism, release.mechanism.seed
+    mechanism._prepare()
+    key = stream_key(seed)
+    second = SecondLocations(source.location)
+    folder = Path(tempfile.gettempdir()) if str(output) == "-" else output.resolve().parent
+    shuffle = None if release.keep_order else RowShuffle(folder, seed)
+
+    def publish(first_row: int, batch: Batch) -> Batch:
+        if published is None:
+            is_usable = release.check(batch.points, first_row)
+            moved = _drawn(mechanism, batch.points[is_usable], key, first_row)
+        else:
+            moved = published[first_row : first_row + len(batch.points)]
+            is_usable = ~np.isnan(moved[:, 0])
+            moved = moved[is_usable]
+        return Batch(moved, batch.table if is_usable.all() else batch.table.filter(pa.array(is_usable)))
+
+    def work(numbered: tuple[int, Batch]) -> tuple[Batch, Batch, Dealt | None]:
+        first_row, batch = numbered
+        moved = publish(first_row, batch)
+        return batch, moved, None if shuffle is None else shuffle.deal(_as_table(moved), first_row)
+
+    count = 0
+    with release.bar("moving locations", source.rows) as advance:
+        for true, moved, dealt in mapped_in_order(work, _numbered(source, columns)):
+            _look_for_locations(second, true)
+            if shuffle is None or dealt is None:
+                writer.write(moved)
+            else:
+                shuffle.add(dealt)
+            count += len(moved.points)
+            advance(len(true.points))
+    second.finish()
+    if not count:
+        raise DataError("there is no row that can be published; give at least one location")
+    if shuffle is not None:
+        with release.bar("writing rows in random order", count) as advance:
+            for table in mapped_in_order(lambda ordered: ordered(), shuffle.shuffled()):
+                writer.write(_as_batch(table))
+                advance(len(table))
+    return count
+
+
+def _look_for_locations(second: SecondLocations, batch: Batch) -> None:
+    """Look whether columns repeat the location: at all numbers, and at some of the texts, which take longer."""
+    every = pa.array(np.arange(0, len(batch.points), -(-len(batch.points) // _TEXTS_AT_ONCE) or 1))
+    for name, column in zip(batch.table.column_names, batch.table.columns, strict=True):
+        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+            second.add(batch.points, {name: column.to_numpy()})
+        else:
+            second.add(batch.points[every.to_numpy()], {name: column.take(every).to_numpy()})
+
+
+def _drawn(mechanism: Mechanism, points: FloatArray, key: bytes, first_row: int) -> FloatArray:
+    moved = np.empty_like(points)
+    for start in range(0, len(points), _ROWS_AT_ONCE):
+        part = slice(start, min(start + _ROWS_AT_ONCE, len(points)))
+        moved[part] = mechanism.published(points[part], NumberedRows(key, first_row + start, part.stop - part.start))
+    return moved
+
+
+def _numbered(source: Source, columns: Sequence[str]) -> Iterator[tuple[int, Batch]]:
+    first_row = 0
+    for batch in source.batches(columns):
+        yield first_row, batch
+        first_row += len(batch.points)
+
+
+def _as_table(batch: Batch) -> pa.Table:
+    """Put the published locations beside the columns, as the last two."""
+    columns = [*batch.table.columns, pa.array(batch.points[:, 0]), pa.array(batch.points[:, 1])]
+    return pa.table(columns, names=[*batch.table.column_names, "latitude", "longitude"])
+
+
+def _as_batch(table: pa.Table) -> Batch:
+    columns = table.num_columns - 2
+    points = np.column_stack([table.column(columns + axis).to_numpy() for axis in (0, 1)])
+    return Batch(points, table.select(range(columns)))
+
+
+def mapped_in_order(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+    """Give the results of ``work`` in the order of the items, with all cores at work and little in flight."""
+    cores, waiting = os.cpu_count() or 1, deque[Future[_Result]]()
+    with ThreadPoolExecutor(cores) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > cores:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
