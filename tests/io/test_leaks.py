@@ -71,7 +71,7 @@ def test_metadata_within_columns_is_left_out(tmp_path: Path) -> None:
     "line",
     [
         "ann;37.7749°;-122.4194°", "ann,37.7749 N,122.4194 W", "ann,9q8yyk8ytpxr,12 Main St",
-        "ann,u33dc0cppz7d,Main St", "ann~37.7749 N", "ann,POINT Z (-122.4194 37.7749 3)", 
+        "ann,u33dc0cppz7d,Main St", "ann~37.7749 N", "ann,POINT Z (-122.4194 37.7749 3)",
         "ann,37° 46′ 29″,122° 25′ 10″", "37.7749°|-122.4194°|ann",
     ],
 )  # fmt: skip

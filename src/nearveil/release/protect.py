@@ -48,8 +48,6 @@ class Protected:
     ----------
     frame : frame, optional
         The published rows, where a frame was protected.
-    output : Path, optional
-        The published file, where a file was.
     rows : int
         How many rows were published.
     guarantee : Guarantee
@@ -71,7 +69,6 @@ class Protected:
     """
 
     frame: Any = None
-    output: Path | None = None
     rows: int
     guarantee: Guarantee
     mechanism: Mechanism
@@ -88,12 +85,11 @@ class Protected:
     def summary(self) -> str:
         """The result in one sentence."""
         rows = "1 location" if self.rows == 1 else f"{self.rows:,} locations"
-        where = "" if self.output is None or str(self.output) == "-" else f" in {self.output}"
         # The mean of the noise, not of these locations: nothing here is computed from them.
         noise_m = self.mechanism.mean_noise_m
         moved = "" if noise_m is None else f", moved {noise_m:,.6g} m on average"
         of_places = f", one for each of {self.places:,} places of users" if self.counted is Counted.PLACES else ""
-        return f"{rows} published{where}{moved}{of_places}"
+        return f"{rows} published{moved}{of_places}"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -248,7 +244,7 @@ class _Release:
             order = order[self._order_generator().permutation(len(order))]
         made = published_frame(frame, published, columns[0], order, self.read)
         self._charge()
-        return self._result(len(order), columns, frame=made)
+        return self._result(len(order), columns, made)
 
     def of_file(self, path: Path, output: Path, *, force: bool) -> Protected:
         """Publish a file: charged when it is whole on disk, and only then given its name."""
@@ -270,7 +266,7 @@ class _Release:
             count = publish_batches(self, source, columns[0], published, writer, output)
             writer.finish()
             self._charge()
-        return self._result(count, columns, output=output)
+        return self._result(count, columns)
 
     def _publish_in_memory(self, rows: InputRows, is_usable: BoolArray) -> FloatArray:
         """Publish a location for every row that can be used; others get none."""
@@ -310,17 +306,14 @@ class _Release:
         seed = self.mechanism.seed
         return secure_generator() if seed is None else seeded_randomness(seed, ORDER_STREAM).generator
 
-    def _result(
-        self, rows: int, columns: tuple[tuple[str, ...], tuple[str, ...]], *, frame: Any = None,
-        output: Path | None = None,
-    ) -> Protected:  # fmt: skip
+    def _result(self, rows: int, columns: tuple[tuple[str, ...], tuple[str, ...]], frame: Any = None) -> Protected:
         with self.bar("computing the guarantee", None):
             guarantee = release_guarantee(
                 self.mechanism, self.counted, most_places=self.most_places, fitted_here=self.fitted_here,
                 skips_rows=self.skip_bad, keeps_order=self.keep_order,
             )  # fmt: skip
         return Protected(
-            frame=frame, output=output, rows=rows, guarantee=guarantee, mechanism=self.mechanism, counted=self.counted,
+            frame=frame, rows=rows, guarantee=guarantee, mechanism=self.mechanism, counted=self.counted,
             places=self.places, most_places=self.most_places, published=columns[0], left_out=columns[1],
             keeps_order=self.keep_order, fitted_here=self.fitted_here, skipped=self.check.skipped,
         )  # fmt: skip
