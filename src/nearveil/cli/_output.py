@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from nearveil.types import IntArray
     from nearveil.types import Progress as ProgressCallback
 
 
@@ -30,6 +31,17 @@ def say(text: str) -> None:
 def note(text: str) -> None:
     """Print what belongs to a result, where the result itself is on standard output."""
     print(text, file=sys.stderr)
+
+
+_MOST_ROWS_NAMED = 20
+
+
+def note_skipped(skipped: dict[str, IntArray]) -> None:
+    """Name rows that were left out by their numbers, without a word of what is in them."""
+    for reason, rows in skipped.items():
+        more = f" and {len(rows) - _MOST_ROWS_NAMED:,} more" if len(rows) > _MOST_ROWS_NAMED else ""
+        numbers = ", ".join(map(str, rows[:_MOST_ROWS_NAMED].tolist()))
+        note(f"Skipped, {reason}: row{'s' * (len(rows) > 1)} {numbers}{more}")
 
 
 def say_json(document: dict[str, Any] | list[dict[str, Any]]) -> None:

@@ -24,14 +24,14 @@ from nearveil.cli._options import (
     skip_bad_option,
     user_option,
 )
-from nearveil.cli._output import COUNTS_ROWS, FULL_CARD, progress_bar, say, say_json, warn
+from nearveil.cli._output import COUNTS_ROWS, FULL_CARD, note_skipped, progress_bar, say, say_json
 from nearveil.errors import UsageError
 from nearveil.io.atomic import check_output
 from nearveil.io.density import read_density
 from nearveil.io.location import ReadOptions
 from nearveil.io.readers import read_points
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.cells import SOURCE_NAMES, check_cells_file
+from nearveil.mechanisms.cells import check_cells_file
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_density, cells_from_published
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.step_channel import calibrated
@@ -129,8 +129,7 @@ def fit(
         fitted = fit_users(
             source, built, user=user, read=reading, ledger=charged, skip_bad=skip_bad, progress=progress_bar
         )
-    for warning in fitted.warnings:
-        warn(warning)
+    note_skipped(fitted.skipped)
     fitted.save(output, force=force)
     cost = fitted.guarantee
     if json:
@@ -162,5 +161,5 @@ def _of_public_data(
     else:
         cells = cells_from_published(read_points(source, reading), region, published_m, plan)
     cells.check_holds(among)
-    summary = f"{len(cells):,} cells to hide among {among:,} users, made from {SOURCE_NAMES[cells.source]}"
-    return Fitted(built.with_params(cells=calibrated(cells)), cells.guarantee(), summary, ())
+    made = calibrated(cells)
+    return Fitted(mechanism=built.with_params(cells=made), learned=made, guarantee=cells.guarantee(), skipped={})

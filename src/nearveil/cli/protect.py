@@ -24,14 +24,13 @@ from nearveil.cli._options import (
     skip_bad_option,
     user_option,
 )
-from nearveil.cli._output import COUNTS_ROWS, FULL_CARD, note, progress_bar, say, say_json, warn
+from nearveil.cli._output import COUNTS_ROWS, FULL_CARD, note, note_skipped, progress_bar, say, say_json, warn
 from nearveil.errors import UsageError
 from nearveil.privacy.guarantee import round_up
 
 if TYPE_CHECKING:
     from nearveil.io.location import ReadOptions
     from nearveil.release.protect import Protected
-    from nearveil.types import IntArray
 
 
 @command()
@@ -94,8 +93,7 @@ def protect(
     )
     for warning in result.warnings:
         warn(warning)
-    for reason, rows in result.skipped.items():
-        note(f"Skipped, {reason}: {rows_in_words(rows)}")
+    note_skipped(result.skipped)
     if json:
         say_json(result.to_dict())
     elif output == "-":
@@ -103,16 +101,6 @@ def protect(
         note(_as_text(result, "on standard output", user))
     else:
         say(_as_text(result, f"in {output}", user))
-
-
-_MOST_ROWS_NAMED = 20
-
-
-def rows_in_words(rows: IntArray) -> str:
-    """Name rows by their numbers, without a word of what is in them."""
-    named = ", ".join(map(str, rows[:_MOST_ROWS_NAMED].tolist()))
-    more = len(rows) - _MOST_ROWS_NAMED
-    return f"row{'s' if len(rows) > 1 else ''} {named}" + (f" and {more:,} more" if more > 0 else "")
 
 
 def _as_text(result: Protected, where: str, user: str | None) -> str:
