@@ -51,7 +51,7 @@ def unusable(points: FloatArray, region: Region | None = None) -> dict[str, IntA
     """
     latitude, longitude = points.T
     on_earth = (np.abs(latitude) <= 90.0) & (longitude >= -180.0) & (longitude <= 360.0)
-    inside = on_earth if region is None else on_earth & region.contains(points)
+    inside = on_earth if region is None or region.is_whole_earth else on_earth & region.contains(points)
     if inside.all():
         return {}
     finite = np.isfinite(points).all(axis=1)

@@ -168,9 +168,10 @@ class RowKeystream(ABC):
 
         Two of them take a block, from ``first_block`` on: for new numbers, continue after the last one.
         """
-        count = -(-columns // 2)
-        words = np.hstack([self.blocks(first_block + number, rows) for number in range(count)])[:, :columns]
-        numbers: FloatArray = (words >> np.uint64(11)).astype(np.float64) * _UNIT
+        numbers = np.empty((len(self) if rows is None else len(rows), columns))
+        for start in range(0, columns, 2):
+            words = self.blocks(first_block + start // 2, rows)[:, : columns - start]
+            np.multiply(words >> np.uint64(11), _UNIT, out=numbers[:, start : start + 2])
         return numbers
 
 
@@ -261,5 +262,7 @@ def exponential_from_uniforms(u: FloatArray) -> FloatArray:
     out by a second uniform: the tail of an exponential is that exponential again.
     """
     near = 1.0 - u[..., 0]
-    tail: FloatArray = np.where(near < _TAIL, math.log(_TAIL) + np.log1p(-u[..., 1]), np.log(near))
-    return -tail
+    noise: FloatArray = -np.log(near)
+    if (in_tail := near < _TAIL).any():
+        noise[in_tail] = -math.log(_TAIL) - np.log1p(-u[..., 1][in_tail])
+    return noise

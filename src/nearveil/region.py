@@ -282,6 +282,17 @@ class _WholeEarth(Region):
         """No flat map has one."""
         return self.half_extent_m[0]
 
+    def contains(self, points: object) -> BoolArray:
+        """Every location on Earth."""
+        latitude, longitude = as_points(points).T
+        return np.asarray((np.abs(latitude) <= 90.0) & (longitude >= -180.0) & (longitude <= 360.0))
+
+    def publish(self, points: FloatArray) -> FloatArray:
+        """Round points to the public grid."""
+        rounded = np.rint(points * 10.0**PUBLISHED_DECIMALS) / 10.0**PUBLISHED_DECIMALS
+        rounded[rounded[:, 1] >= 180.0, 1] -= 360.0
+        return rounded
+
     def to_metres(self, points: object) -> FloatArray:
         """Refuse to project."""
         del points

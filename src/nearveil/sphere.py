@@ -35,14 +35,24 @@ def great_circle_m(first: FloatArray, second: FloatArray) -> FloatArray:
 
 def moved(degrees: FloatArray, bearing: FloatArray, distance_m: FloatArray) -> FloatArray:
     """Return where great circles lead: ``bearing`` in radians clockwise from north, longitudes in [-180, 180)."""
-    latitude, longitude = np.radians(degrees[..., 0]), np.radians(degrees[..., 1])
-    angle = distance_m / EARTH_RADIUS_M
-    sine, cosine = np.sin(latitude), np.cos(latitude)
-    ahead, aside = np.sin(angle) * np.cos(bearing), np.sin(angle) * np.sin(bearing)
-    up = sine * np.cos(angle) + cosine * ahead
-    out = cosine * np.cos(angle) - sine * ahead
-    turned = np.degrees(longitude + np.arctan2(aside, out))
-    return np.stack([np.degrees(np.arctan2(up, np.hypot(out, aside))), wrap_longitude(turned)], axis=-1)
+    sine, cosine = _sine_and_cosine(np.radians(degrees[..., 0]))
+    far, near = _sine_and_cosine(distance_m / EARTH_RADIUS_M)
+    east, north = _sine_and_cosine(bearing)
+    ahead, aside = far * north, far * east
+    up = sine * near + cosine * ahead
+    out = cosine * near - sine * ahead
+    moved_to = np.empty(up.shape + (2,))
+    moved_to[..., 0] = np.degrees(np.arctan2(up, np.sqrt(out * out + aside * aside)))
+    moved_to[..., 1] = wrap_longitude(degrees[..., 1] + np.degrees(np.arctan2(aside, out)))
+    return moved_to
+
+
+def _sine_and_cosine(angle: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return both by the tangent of half the angle, which NumPy computes several at a time."""
+    half = np.tan(angle * 0.5)
+    squared = half * half
+    scale = 1.0 / (1.0 + squared)
+    return 2.0 * half * scale, (1.0 - squared) * scale
 
 
 def to_plane(center: FloatArray, degrees: FloatArray) -> FloatArray:

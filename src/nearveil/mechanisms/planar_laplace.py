@@ -104,8 +104,8 @@ class PlanarLaplace(Mechanism):
 
     def _angles(self, uniforms: FloatArray) -> tuple[FloatArray, np.ndarray]:
         """Distances as angles, and the rows where they are rejected."""
-        lengths = exponential_from_uniforms(uniforms[:, :4].reshape(-1, 2, 2)).sum(axis=1)
-        angle = lengths / (self.epsilon_per_m * EARTH_RADIUS_M)
+        lengths = exponential_from_uniforms(uniforms[:, :4].reshape(-1, 2, 2))
+        angle = (lengths[:, 0] + lengths[:, 1]) / (self.epsilon_per_m * EARTH_RADIUS_M)
         return angle, np.flatnonzero(uniforms[:, 5] * angle > np.sin(angle))
 
     def log_density(self, x: FloatArray, t: FloatArray) -> FloatArray:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-# As much as a core keeps at hand from one step to the next.
-_ROWS_AT_ONCE = 1 << 14
+# As much as a core keeps at hand from one step to the next: larger arrays are taken from the system every time.
+_ROWS_AT_ONCE = 1 << 12
 _TEXTS_AT_ONCE = 1 << 12
 
 
