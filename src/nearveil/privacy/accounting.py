@@ -177,12 +177,6 @@ def paper_scales(epsilon: float, *, delta: float, queries: int, noise: Noise = "
     """Return the scales that spend ``epsilon`` in the paper's accounting, half on fitting, half on the release.
 
     Both shares are equal at the order that minimizes the total.
-
-    Examples
-    --------
-    >>> scales = paper_scales(1.0, delta=1e-5, queries=36)
-    >>> round(scales.release_scale, 2), round(scales.fit_scale, 1)
-    (4.94, 34.5)
     """
     check_epsilon(epsilon)
     check_delta(delta)
@@ -204,13 +198,7 @@ def paper_scales(epsilon: float, *, delta: float, queries: int, noise: Noise = "
 
 
 def pure_scales(epsilon: float, *, queries: int) -> PaperScales:
-    """Return the scales of the paper's accounting without delta: plain composition, half and half.
-
-    Examples
-    --------
-    >>> pure_scales(1.0, queries=36).release_scale
-    4.0
-    """
+    """Return the scales of the paper's accounting without delta: plain composition, half and half."""
     check_epsilon(epsilon)
     return PaperScales(fit_scale=2 * queries / epsilon, release_scale=2 * _RELEASED_AXES / epsilon, order=math.inf)
 

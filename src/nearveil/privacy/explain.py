@@ -20,14 +20,7 @@ _HARDLY_ANY = (
 
 
 def explain(guarantee: Guarantee) -> str:
-    """Return what a guarantee means to someone who has never heard of epsilon.
-
-    Examples
-    --------
-    >>> from nearveil.mechanisms.square import Square
-    >>> print(explain(Square(epsilon=1.0, region="berlin").guarantee).splitlines()[0])
-    EVERY PUBLISHED PLACE
-    """
+    """Return what a guarantee means to someone who has never heard of epsilon."""
     statements = (guarantee, *guarantee.also)
     parts = [_statement(statement) for statement in statements]
     notes = [_wrapped(note, bullet="- ") for statement in statements for note in statement.notes]
@@ -35,13 +28,7 @@ def explain(guarantee: Guarantee) -> str:
 
 
 def believed_at_most(loss: float) -> float:
-    """Return how sure one can become of one of two places held equally likely, after a privacy loss of ``loss``.
-
-    Examples
-    --------
-    >>> round(believed_at_most(1.0), 2)
-    0.73
-    """
+    """Return how sure one can become of one of two places held equally likely, after a privacy loss of ``loss``."""
     return 1 / (1 + math.exp(-loss))
 
 
