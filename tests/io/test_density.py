@@ -267,7 +267,7 @@ def test_columns_of_coordinates_do_not_go_with_polygons(tmp_path: Path) -> None:
 def test_polygons_name_the_extra_that_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "shapely", None)
     for name in ("tracts.geojson", "tracts.json"):
-        with pytest.raises(UsageError, match=r"a density of polygons needs shapely, .* 'nearveil\[geo\]'"):
+        with pytest.raises(UsageError, match=r"a density of polygons needs shapely, .* 'nearveil\[files\]'"):
             read_density(geojson_of(tmp_path / name, feature(polygon(HERE))))
 
 
