@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from nearveil.errors import UsageError
@@ -24,6 +25,6 @@ def meters(length: float | str, name: str) -> float:
         number = float(match[1]) * _METERS_IN[match[2].lower()] if match else 0.0
     except ValueError:
         number = 0.0
-    if not 0 < number < 1e9:
+    if not 0 < number < math.inf:
         raise UsageError(f"{name} takes a length greater than 0, such as 500m, 0.5km or 0.3mi")
     return number

@@ -200,13 +200,7 @@ class NumberedRows(RowKeystream):
 
 
 def numbered_rows(count: int, rng: Randomness | np.random.Generator | int | None = None) -> NumberedRows:
-    """Return ``count`` rows of a stream of their own: a secret one, or a seed's or generator's, as in `stream_key`.
-
-    Examples
-    --------
-    >>> numbered_rows(3, rng=1).uniforms(2).shape
-    (3, 2)
-    """
+    """Return ``count`` rows of a stream of their own: a secret one, or a seed's or generator's, as in `stream_key`."""
     return NumberedRows(stream_key(rng), 0, count)
 
 

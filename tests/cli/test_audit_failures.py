@@ -115,6 +115,9 @@ def test_a_nearveil_that_cannot_be_loaded_gives_no_verdict(tmp_path: Path) -> No
     assert found.stderr.startswith("error: Nearveil failed (ImportError)")
     other = subprocess.run([*COMMAND, "guarantee"], capture_output=True, text=True, check=False, env=environment)
     assert other.returncode == 1
+    (tmp_path / "click.py").write_text("raise ImportError('broken')")
+    found = subprocess.run([*COMMAND, *QUICK], capture_output=True, text=True, check=False, env=environment)
+    assert (found.returncode, found.stdout) == (4, "")
 
 
 def test_output_that_goes_nowhere_is_no_verdict() -> None:

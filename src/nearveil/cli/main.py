@@ -10,10 +10,15 @@ import traceback
 from importlib import import_module
 from typing import Any, NoReturn, TextIO
 
-import click
+try:
+    import click
 
-from nearveil.cli._output import complain
-from nearveil.errors import EXTRA_OF, NearveilError, UsageError, missing_package
+    from nearveil.cli._output import complain
+    from nearveil.errors import EXTRA_OF, NearveilError, UsageError, missing_package
+except ImportError as error:
+    # Python would exit with 1, which is the verdict of 'nearveil audit' on a violated claim.
+    print(f"error: Nearveil cannot be loaded ({error})", file=sys.stderr)
+    sys.exit(4 if sys.argv[1:2] == ["audit"] else 1)
 
 _HELP = """Attack, audit and protect "people nearby" features.
 
