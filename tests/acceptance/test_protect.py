@@ -29,7 +29,7 @@ def test_a_text_file_loses_its_locations_and_keeps_the_columns_named(
 ) -> None:
     source, output = write_csv(tmp_path / f"users.{name}", users, separator), tmp_path / f"out.{name}"
     result = done("protect", source, output, "--user", "id", "--keep", "age")
-    assert result.out.startswith(f"300 locations published in {output}, moved 500 m on average.\n")
+    assert result.out.startswith(f"300 locations published in {output}, moved 500 m on average")
     rows = read_csv(output, separator)
     assert list(rows[0]) == ["id", "latitude", "longitude", "age"]
     assert {row["id"]: row["age"] for row in rows} == {row["id"]: row["age"] for row in read_csv(source, separator)}

@@ -59,8 +59,8 @@ def test_the_first_lines_say_what_is_published_and_what_is_not(run: Run, visits_
     ]
     assert output.read_text().splitlines()[0] == "lat,lon"
     kept = run("protect", visits_csv, output, "--force", "--user", "user", "--keep", "age")
-    assert "counts rows" not in kept.out
-    assert kept.out.splitlines()[1] == "Left out: city. --keep NAME publishes a column."
+    counts = "The guarantee counts places, and losses add up: epsilon = 0.008 per meter for the user with the most, 2."
+    assert kept.out.splitlines()[1:3] == [counts, "Left out: city. --keep NAME publishes a column."]
     assert output.read_text().splitlines()[0] == "user,lat,age,lon"
     everything = run("protect", visits_csv, output, "--force", "--keep-all")
     assert "Left out" not in everything.out
