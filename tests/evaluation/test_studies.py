@@ -45,25 +45,11 @@ def test_a_part_measures_makes_tables_and_draws(name: str) -> None:
         assert all(axes.lines or axes.collections for axes in figure.axes)
 
 
-def test_a_part_that_is_not_there_is_refused() -> None:
-    with pytest.raises(UsageError, match="there is no part 'table9'; choose one of table1, "):
-        load("table9")
-
-
-# The same for all that is compared.
-
-
 def test_attackers_start_at_the_same_points_whatever_is_published() -> None:
     there = town()
     true_m = there.region.to_metres(there.places)
-    open_one, moved = (targets(there, served, 10, 30, seed=1, run=0) for served in (true_m, true_m[::-1] * 0.9))
-    np.testing.assert_array_equal(open_one.starts_m, moved.starts_m)
-    distances = np.linalg.norm(true_m[:, None] - open_one.starts_m, axis=2)
-    nearest = np.linalg.norm(true_m[open_one.users] - open_one.starts_m, axis=1)
-    assert (np.sum(distances < nearest, axis=0) == 9).all()
-    # Within 100 m of somebody, and not always at the same point.
-    assert (distances.min(axis=0) <= 100.0).all()
-    assert len(np.unique(open_one.starts_m, axis=0)) == 30
+    one, other = (targets(there, served, 10, 30, seed=1, run=0) for served in (true_m, true_m[::-1] * 0.9))
+    assert [each.start for each in one] == [each.start for each in other]
 
 
 def test_an_attack_from_outside_has_rows_of_its_own() -> None:
@@ -76,12 +62,6 @@ def test_an_attack_from_outside_has_rows_of_its_own() -> None:
     assert table1.estimates(found).attack.tolist() == ["gi-lia, 1 account"]
 
 
-def test_lists_longer_than_the_population_are_refused() -> None:
-    there = town(60)
-    with pytest.raises(UsageError, match="a list of 70 users needs more than the 60"):
-        targets(there, there.region.to_metres(there.places), 70, 1, seed=1, run=0)
-
-
 def test_the_share_of_redrawn_centers_falls_as_noise_does() -> None:
     there = load_dataset(DatasetName.GAUSSIAN)
     most, some, few = (table3.redrawn_share(there, epsilon, seed=1) for epsilon in (0.5, 5.0, 50.0))
@@ -92,7 +72,7 @@ def test_differences_are_paired_run_by_run() -> None:
     """A gain that is the same in every run has no width, however much runs differ."""
     settings = [(gamma, centers, run) for gamma in (0.2, 0.5) for centers in (600, 1000) for run in range(4)]
     rows = [
-        {"dataset": "town", "gamma": gamma, "centers": centers, "epsilon": gamma, "run": run,
+        {"dataset": "town", "reading": "redrawn", "gamma": gamma, "centers": centers, "epsilon": gamma, "run": run,
          "recall": run + centers / 1000 - gamma, "mse_km2": gamma - run}
         for gamma, centers, run in settings
     ]  # fmt: skip
