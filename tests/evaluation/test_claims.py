@@ -224,7 +224,8 @@ def test_baselines() -> None:
 def along(name: str, values: Sequence[float], slope: float, **fixed: Any) -> Rows:
     """Recall that grows along a setting; runs differ far more than settings do."""
     return [
-        {"mechanism": "DPRS", "reading": NEARVEIL} | fixed | {"dataset": "beta", name: value, "run": run, "recall": run + slope * value + JITTER[run] * value / 100}
+        {"mechanism": "DPRS", "reading": NEARVEIL, "dataset": "beta"} | fixed
+        | {name: value, "run": run, "recall": run + slope * value + JITTER[run] * value / 100}
         for value in values for run in RUNS
     ]  # fmt: skip
 

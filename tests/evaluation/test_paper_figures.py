@@ -39,7 +39,7 @@ def test_recall_of_table_3_at_epsilon_1(populations: dict[str, Dataset], dataset
 def test_tables_1_and_3_find_nearveil_and_the_reference_in_agreement(
     populations: dict[str, Dataset], name: str
 ) -> None:
-    """Of 12 and 16 paired differences at most three intervals do not hold nought: more is rarer than 1 in 100 by chance.
+    """Of 12 and 16 paired differences at most three differ from nought: by chance, more is rarer than 1 in 100.
 
     With 0.7 or 1.3 times the reference's recall none of the four of recall does.
     """

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nearveil.errors import DataError, UsageError
+from nearveil.errors import DataError
 from nearveil.evaluation import paper_numbers
 from nearveil.evaluation.studies import PAPER, figures, load, table1, table3, theorems
 from nearveil.evaluation.studies.protected import targets

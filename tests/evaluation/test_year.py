@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from deploy.year_file import shipped
 
 from nearveil.evaluation import study
 from nearveil.evaluation.longitudinal import MONTHS
 from nearveil.evaluation.stats import Share
 from nearveil.evaluation.studies import year
-from nearveil.evaluation.year_curve import shipped, year_chart, year_note
+from nearveil.evaluation.year_curve import year_chart, year_note
 from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import synthetic_city
 from nearveil.nearby.publishing.protection import Protection

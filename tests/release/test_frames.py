@@ -12,8 +12,8 @@ import pytest
 
 from nearveil import PlanarLaplace, ReadOptions, protect_frame
 from nearveil.errors import DataError, UsageError
-from nearveil.evaluation.utility import ground_distance_m
 from nearveil.geodesy import as_points, degrees_to
+from nearveil.sphere import great_circle_m
 from nearveil.types import FloatArray
 
 ROWS = 60
@@ -166,7 +166,7 @@ def test_mechanisms_take_frames(kind: str, places: FloatArray) -> None:
     published = mechanism.fit_transform(frame)
     assert type(published) is type(frame)
     # What an array gives, in the order of the rows, and nothing else.
-    assert ground_distance_m(as_points(published), mechanism.transform(places)).max() < 0.2
+    assert great_circle_m(as_points(published), mechanism.transform(places)).max() < 0.2
     assert "id" not in getattr(published, "column_names", published.columns)
     if kind in ("pandas", "geopandas"):
         assert published.index.equals(frame.index)

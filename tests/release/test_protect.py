@@ -32,12 +32,12 @@ from nearveil import (
     protect_frame,
 )
 from nearveil.errors import DataError, UsageError
-from nearveil.evaluation.utility import ground_distance_m
 from nearveil.mechanisms.base import Mechanism
 from nearveil.privacy.guarantee import Notion
 from nearveil.privacy.ledger import Budget, Ledger
 from nearveil.privacy.ledger.budget import OverspentError
 from nearveil.release import publishing
+from nearveil.sphere import great_circle_m
 from nearveil.types import FloatArray
 from tests.release.conftest import Batches, write_table
 from tests.release.conftest import table_of as table_of_places
@@ -95,7 +95,7 @@ def test_a_frame_comes_back_as_its_kind_with_its_columns(kind: str, table: pa.Ta
     )
     true, moved = places_by_name(table), places_by_name(table_of(published))
     assert true.keys() == moved.keys()
-    apart = ground_distance_m(np.array(list(true.values())), np.array([moved[name] for name in true]))
+    apart = great_circle_m(np.array(list(true.values())), np.array([moved[name] for name in true]))
     # The mean of 400 lengths of mean 500 m and standard deviation 354 m: outside by chance once in 10^8.
     assert 400 < apart.mean() < 600
     assert apart.min() > 0

@@ -20,6 +20,7 @@ from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, density_tenths, nami
 from nearveil.errors import UsageError
 from nearveil.evaluation.contenders import Contender
 from nearveil.evaluation.stats import Estimate, Mean, share_over_runs
+from nearveil.evaluation.study import generator
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.registry import is_own
@@ -47,17 +48,12 @@ def measure(
 
     With one seed and run, all settings and mechanisms meet the same users and queries: they differ by what they do.
     """
-    mechanism = contender.fitted(value, dataset, int(_generator(seed, run, _SEED_STREAM).integers(2**31)))
+    mechanism = contender.fitted(value, dataset, int(generator(seed, run, _SEED_STREAM).integers(2**31)))
     published = mechanism.perturb(dataset.places)
     return {
-        **what_users_get(dataset, published, k=k, queries=sizes.queries, rng=_generator(seed, run, _QUERY_STREAM)),
+        **what_users_get(dataset, published, k=k, queries=sizes.queries, rng=generator(seed, run, _QUERY_STREAM)),
         **what_attackers_get(mechanism, dataset.places, published, sizes=sizes, seed=seed, run=run),
     }
-
-
-def _generator(seed: int, run: int, stream: int) -> np.random.Generator:
-    """Return what `study.generator` does, without the data frames that it comes with: attacks load this module."""
-    return np.random.default_rng([seed, run, stream])
 
 
 def what_users_get(
@@ -89,7 +85,7 @@ def what_attackers_get(
     mechanism: Mechanism, places: FloatArray, published: FloatArray, *, sizes: Sizes, seed: int, run: int = 0
 ) -> dict[str, float]:
     """Return the best attacker's mean error, and the shares that it finds, names, and names where users are sparse."""
-    targets = _generator(seed, run, _TARGET_STREAM).permutation(len(places))[: sizes.targets]
+    targets = generator(seed, run, _TARGET_STREAM).permutation(len(places))[: sizes.targets]
     errors_m, found = guesses(mechanism, places, published, targets)
     measured = {**_mean_of("error_m", errors_m), "found": float(found.mean()), "targets": len(targets)}
     if not sizes.named:
@@ -97,7 +93,7 @@ def what_attackers_get(
     is_fast = isinstance(channel_of(mechanism), CellChannel | DensityChannel)
     tenths = density_tenths(mechanism.resolved_region.to_metres(places))
     count = sizes.named if is_fast else min(sizes.named, _MOST_NAMED_SLOWLY)
-    rows = naming_targets(tenths, count, _generator(seed, run, _NAMING_STREAM))
+    rows = naming_targets(tenths, count, generator(seed, run, _NAMING_STREAM))
     named, sparsest = chances_to_be_named(mechanism, places, published, rows), tenths[rows] == TENTHS - 1
     return {
         **measured,

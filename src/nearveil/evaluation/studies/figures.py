@@ -1,6 +1,6 @@
 """Figures 4 to 9: recall along the length of the list, the number of centers and the size of intervals; RSM's time.
 
-Each is measured in the readings of what becomes of centers outside the region, coarsely in those that are not Nearveil's.
+Each is measured in Nearveil's reading of what becomes of centers outside the region, and coarsely in others.
 
 For Figure 8, noise and resample adds noise again and again until the result lies in the disc: the same law, in a time
 without a bound. It and RSM are those of the reference, in NumPy.

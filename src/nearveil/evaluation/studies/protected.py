@@ -20,7 +20,7 @@ from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation import paper
 from nearveil.evaluation.attack_experiment import AttackSetup, Instance, Service, compare, draw_instances, warm_up
 from nearveil.evaluation.stats import Mean
-from nearveil.evaluation.study import TAU_M, differences, generator, means, shares
+from nearveil.evaluation.study import TAU_M, differences, generator, means
 from nearveil.evaluation.utility import QueryProtocol, draw_queries, measure_utilities
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
@@ -187,12 +187,9 @@ def estimated(runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> 
 
     Numbers of others come without a number of users, and perhaps without a column: then there is nothing.
     """
-    found_shares = [name for name in columns if name.startswith("acc")]
-    found = means(runs, by, [name for name in columns if name not in found_shares])
-    others = runs["instances"].isna()
-    parts = [shares(runs[~others], by, found_shares, "instances"), means(runs[others], by, found_shares)]
-    joined = found.merge(pd.concat([part for part in parts if len(part)]), on=list(by))[[*by, *columns]]
-    return joined.map(lambda cell: None if isinstance(cell, Mean) and math.isnan(cell.value) else cell)
+    shares = [name for name in columns if name.startswith("acc")]
+    found = means(runs, by, columns, shares=shares, cases="instances")
+    return found.map(lambda cell: None if isinstance(cell, Mean) and math.isnan(cell.value) else cell)
 
 
 def beside(found: pd.DataFrame, by: Sequence[str], columns: Mapping[str, str], of: str) -> pd.DataFrame:

@@ -95,15 +95,18 @@ SERVICES: Mapping[str, Service] = {
 """Services as people build them; the last two with noise."""
 
 
+def own_city(scope: Scope) -> list[str]:
+    """Return your own users; the paper's are check-ins and nobody's homes, and there is a city in their place."""
+    return [name for name in scope.datasets if name not in set(DatasetName)] or [CITY]
+
+
 def grid(scope: Scope) -> list[dict[str, Any]]:
     """Every service under the attack, run by run; and once under a campaign and before the Bayes attacker."""
-    papers = {name.value for name in DatasetName}
-    own = [name for name in scope.datasets if name not in papers] or [CITY]
     city, mapped, guessed = 0, MAPPED_USERS, NAMING_TARGETS
     if scope.quick:
         city, mapped, guessed = _QUICK_CITY, _QUICK_CITY, _QUICK_GUESSES
     rows = []
-    for dataset, (name, service) in product(own, SERVICES.items()):
+    for dataset, (name, service) in product(own_city(scope), SERVICES.items()):
         most = _QUICK_USERS if city else SLOW_USERS if service.is_slow else USERS
         users = math.ceil(min(most, scope.runs * scope.instances) / scope.runs)
         work = [("attack", run, users) for run in range(scope.runs)]
