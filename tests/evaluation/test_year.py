@@ -10,6 +10,7 @@ from nearveil.evaluation import study
 from nearveil.evaluation.longitudinal import MONTHS
 from nearveil.evaluation.stats import Share
 from nearveil.evaluation.studies import year
+from nearveil.evaluation.studies.services import CITY
 from nearveil.evaluation.year_curve import year_chart, year_note
 from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import synthetic_city
@@ -35,9 +36,9 @@ def made_up_runs(runs: int = 2) -> pd.DataFrame:
 
 
 def test_the_papers_populations_have_no_homes() -> None:
-    assert {row["dataset"] for row in year.PART.grid(study.Scope(datasets=("brightkite", "beta")))} == {year.CITY}
+    assert {row["dataset"] for row in year.PART.grid(study.Scope(datasets=("brightkite", "beta")))} == {CITY}
     assert {row["dataset"] for row in year.PART.grid(study.Scope(datasets=("brightkite", "mine")))} == {"mine"}
-    assert set(year.PART.populations()) == {year.CITY}
+    assert set(year.PART.populations()) == {CITY}
 
 
 @pytest.mark.evidence

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from nearveil.evaluation.attack_experiment import AttackRow, AttackScore
-from nearveil.evaluation.best_attacker import BestAttacker
 from nearveil.evaluation.stats import Mean, Share
+from nearveil.evaluation.tradeoff import BestAttacker
 from nearveil.report.tables import attack_document, best_attacker_text, with_paper
 from nearveil.report.text_table import text_table
 

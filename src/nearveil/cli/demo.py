@@ -30,7 +30,7 @@ from nearveil.evaluation.attack_experiment import (
     run_attacks,
     set_up_attacks,
 )
-from nearveil.evaluation.best_attacker import BestAttacker, measure_best_attacker
+from nearveil.evaluation.tradeoff import BestAttacker, measure_best_attacker
 from nearveil.evaluation.utility import (
     QueryProtocol,
     draw_queries,

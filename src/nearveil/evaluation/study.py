@@ -197,9 +197,10 @@ def means(
         row = dict(zip(by, key, strict=True))
         for name in columns:
             values, number = group[name], group[cases].iloc[0] if name in shares else math.nan
-            is_share = not math.isnan(number)
-            hits = (values * number).tolist()
-            row[name] = share_over_runs(hits, int(number)) if is_share else mean_over_runs(values.tolist())
+            if math.isnan(number):
+                row[name] = mean_over_runs(values.tolist())
+            else:
+                row[name] = share_over_runs((values * number).tolist(), int(number))
         rows.append(row)
     return _frame(rows)
 

@@ -174,18 +174,22 @@ def _is_level(own: pd.DataFrame, wider: Wider, column: str) -> Judged:
     return text, every(within(gap, -LEVEL, LEVEL, wider) for gap in gaps)
 
 
-def _is_average(own: pd.DataFrame, wider: Wider, column: str, printed: float) -> Judged:
-    found = _mean(own, column)
+def _are_averages(own: pd.DataFrame, wider: Wider, printed: Mapping[str, float]) -> Judged:
+    found = {column: _mean(own, column) for column in printed}
+    held = [within(one, printed[name] - LEVEL, printed[name] + LEVEL, wider) for name, one in found.items()]
     # An average over fewer data sets is another number.
     is_whole = own.dataset.nunique() == len(REAL + GENERATED)
-    return str(found), within(found, printed - LEVEL, printed + LEVEL, wider) if is_whole else None
+    return " and ".join(map(str, found.values())), every(held) if is_whole else None
 
 
-def _improves(own: pd.DataFrame, wider: Wider, column: str) -> Judged:
-    each = own.pivot_table(index=["run", "dataset", "epsilon"], columns="mechanism", values=column)
-    gain = 100 * (each["DPRS"] / each[[*BASELINES]].max(axis=1) - 1)
-    found = mean_over_runs(gain.groupby("run").mean().tolist())
-    return _beside_baselines(own, f"{found} %", within(found, 0.0, wider=wider))
+def _improves(own: pd.DataFrame, wider: Wider) -> Judged:
+    gains = []
+    for column in _BOTH:
+        each = own.pivot_table(index=["run", "dataset", "epsilon"], columns="mechanism", values=column)
+        gain = 100 * (each["DPRS"] / each[[*BASELINES]].max(axis=1) - 1)
+        gains.append(mean_over_runs(gain.groupby("run").mean().tolist()))
+    text = " % and ".join(map(str, gains))
+    return _beside_baselines(own, f"{text} %", every(within(one, 0.0, wider=wider) for one in gains))
 
 
 def _is_table3(own: pd.DataFrame, wider: Wider) -> Judged:
@@ -353,14 +357,10 @@ CLAIMS = (
           GENERATED),
     Claim("table3", "Level of DPRS's distance ratio on the real data sets, if it is pooled", "0.827 to 0.889", _RATIO,
           _IN_READINGS, REAL),
-    Claim("table3", "Recall of DPRS is 0.546 on average (section 7; within 0.03)", "0.546",
-          partial(_is_average, column="recall", printed=0.546), _IN_READINGS, REAL + GENERATED),
-    Claim("table3", "The ratio of DPRS is 0.882 on average, if it is pooled (section 7; within 0.03)", "0.882",
-          partial(_is_average, column="ratio_pooled", printed=0.882), _IN_READINGS, REAL + GENERATED),
-    Claim("table3", "DPRS improves recall over the best baseline of each setting, on average (section 7)", "+6.04 %",
-          partial(_improves, column="recall"), _of_baselines),
-    Claim("table3", "DPRS improves the ratio over the best baseline of each setting, on average (section 7)", "+5.33 %",
-          partial(_improves, column="ratio_pooled"), _of_baselines),
+    Claim("table3", "Average recall and pooled ratio of DPRS (section 7; each within 0.03)", "0.546 and 0.882",
+          partial(_are_averages, printed={"recall": 0.546, "ratio_pooled": 0.882}), _IN_READINGS, REAL + GENERATED),
+    Claim("table3", "DPRS improves recall and ratio over the best baseline of a setting, on average (section 7)",
+          "+6.04 % and +5.33 %; its Table 3 has 6.38 and 5.66", _improves, _of_baselines),
     Claim("table3", "With DPRS, ZO-LIA finds less than 3 % of users, over all epsilons", "0.008 to 0.022", _RARELY,
           _of_dprs),
     Claim("table3", "These four in one reading: growth, both levels and defense on the real data sets", "Table 3",

@@ -49,14 +49,13 @@ def measure_lengths(dataset: Dataset, **settings: Any) -> list[dict[str, Any]]:
 def _by_k(scope: Scope, readings: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
     # Baselines have no readings.
     own = names if NEARVEIL in readings else ["DPRS"]
-    fixed = {"epsilon": [3.0], "centers": [CENTERS], "queries": [scope.queries]}
-    return scope.grid(mechanism=own, reading=readings, **fixed)
+    return scope.grid(mechanism=own, reading=readings, epsilon=[3.0], centers=[CENTERS], queries=[scope.queries])
 
 
 def _by_centers(scope: Scope, readings: Sequence[str], name: str) -> list[dict[str, Any]]:
     centers = (600, 1000) if scope.quick else (600, 700, 800, 900, 1000)
-    fixed = {"mechanism": [name], "reading": readings, "queries": [scope.queries]}
-    return scope.grid(epsilon=scope.epsilons, centers=centers, **fixed)
+    size: dict[str, Any] = {"centers": centers, "queries": [scope.queries]}
+    return scope.grid(mechanism=[name], reading=readings, epsilon=scope.epsilons, **size)
 
 
 def _by_gamma(scope: Scope, readings: Sequence[str]) -> list[dict[str, Any]]:

@@ -74,9 +74,9 @@ def published(
     between opposite corners.
     """
     scaled = paper_region(dataset.region)
+    noise: Noise = "gaussian" if mechanism == GAUSSIAN else "laplace"
     if reading != NEARVEIL:
-        noise = "gaussian" if mechanism == GAUSSIAN else "laplace"
-        choices = {"m": centers, "gamma": gamma, "noise": noise} | READINGS[reading] | dict(replaced)
+        choices: dict[str, Any] = {"m": centers, "gamma": gamma, "noise": noise} | READINGS[reading] | dict(replaced)
         square = scaled.to_square(dataset.places)
         found = paper.dprs(square, epsilon, generator(seed, run, PROTECTION), **choices)
         return None, scaled.to_metres(scaled.clip(scaled.from_square(found.points)))
@@ -86,7 +86,6 @@ def published(
         "Square": lambda: Square(epsilon=epsilon, **common),
         "2D Laplace": lambda: PlanarLaplace(noise_m=4 * scaled.radius_m / epsilon, **common),
     }
-    noise: Noise = "gaussian" if mechanism == GAUSSIAN else "laplace"
     dprs = partial(DPRS, release="paper", epsilon=epsilon, noise=noise, centres=centers, gamma=gamma, **common)
     own = baselines.get(mechanism, dprs)().fitted_on(dataset.places)
     return own, dataset.region.to_metres(own.perturb(dataset.places))
@@ -163,8 +162,8 @@ def attack_with_reference(
     for one in drawn:
         started = time.perf_counter()
         point, queries = attack(tree, one.target, np.array(one.start), k, rng, **choices)
-        result = {"estimate": None if point is None else spot_of(point), "seconds": time.perf_counter() - started}
-        found.append(AttackResult(attack=name, outcome=Outcome.FOUND, queries=queries, **result))
+        own: dict[str, Any] = {"queries": queries, "seconds": time.perf_counter() - started}
+        found.append(AttackResult(attack=name, outcome=Outcome.FOUND, estimate=spot_of(point), **own))
     return _scores(found, drawn, _service(dataset, served_m), dataset)
 
 

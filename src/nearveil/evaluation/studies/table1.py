@@ -88,8 +88,7 @@ def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def agreement(runs: pd.DataFrame) -> dict[str, int]:
     """Compare Acc and Dist of Nearveil's attacks with the reference's, on the same users of the same runs."""
-    pair = ("Nearveil", "reference")
-    return protected.disagreements(runs, _BY, ["acc", "dist_m"], "source", pair)
+    return protected.disagreements(runs, _BY, ["acc", "dist_m"], "source", ("Nearveil", "reference"))
 
 
 def _facts(runs: pd.DataFrame) -> dict[str, Any]:
