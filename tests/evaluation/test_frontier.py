@@ -9,7 +9,6 @@ import pytest
 
 from nearveil.attacks.bayes import BayesAttacker, prior_from_points
 from nearveil.attacks.scores import score_naming
-from nearveil.evaluation import contenders
 from nearveil.evaluation.contenders import ALL, Contender, contender, deployable
 from nearveil.evaluation.stats import Mean
 from nearveil.evaluation.studies import frontier
@@ -30,7 +29,6 @@ from nearveil.evaluation.tradeoff import (
 from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.step_channel import StepChannel
 from nearveil.region import Region, named_region
 from nearveil.report.frontier_figures import FIGURES
 from nearveil.types import FloatArray
@@ -131,16 +129,6 @@ def test_what_may_be_recommended_is_sound_and_others_are_labeled() -> None:
 @pytest.mark.parametrize(("name", "loss"), [("planar-laplace", 0), ("metric", 2), ("among", 2), ("among-published", 0)])
 def test_users_pay_for_what_is_learned_from_them(name: str, loss: float) -> None:
     assert ALL[name].fit_loss == loss
-
-
-def test_cells_that_cost_nothing_are_made_and_calibrated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = ALL["among-published"].fitted(50, TOWN, 1)
-    assert isinstance(first.finite, StepChannel)
-    monkeypatch.setattr("nearveil.mechanisms.step_channel._rate_for_people", None)
-    monkeypatch.setattr(contenders, "cells_from_published", None)
-    again = ALL["among-published"].fitted(50, TOWN, 2)
-    assert again.finite is first.finite
-    assert (first.perturb(TOWN.places) != again.perturb(TOWN.places)).any()
 
 
 # Runs together.

@@ -16,7 +16,6 @@ from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import synthetic_city
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import named_region
-from nearveil.report.year_figure import FIGURES
 from nearveil.server.service import service_card
 
 REGION = named_region("san-francisco")
@@ -65,11 +64,6 @@ def test_tables_and_facts_have_intervals() -> None:
     assert (facts["kept_users"], facts["commuters_users"], facts["months"]) == (200, 100, 12)
     assert (facts["kept_first"].value, facts["kept_last"].value) == (0.1, 0.1)
     assert (facts["again_first"].value, facts["again_last"].value) == (0.1, 0.4)
-
-
-def test_the_figure_has_all_curves() -> None:
-    figure = FIGURES["year"](made_up_runs())["year"]
-    assert [len(axes.containers) for axes in figure.axes] == [4, 4, 2, 2]
 
 
 def test_the_file_has_the_curves_that_are_measured() -> None:

@@ -170,6 +170,13 @@ def test_what_it_refuses(options: dict[str, Any], words: str) -> None:
     assert MEASURED == []
 
 
+def test_the_name_of_a_file_stays_text(tmp_path: Path) -> None:
+    file = tmp_path / "<script>alert(1)<script>.csv"
+    np.savetxt(file, CITY, delimiter=",", header="latitude,longitude", comments="")
+    page = run(people=file, out=tmp_path / "out", runs=2).files[0].read_text(encoding="utf-8")
+    assert (page.count("<script>alert"), page.count("&lt;script&gt;alert(1)&lt;script&gt;") >= 3) == (0, True)
+
+
 def test_files_about_own_users_are_private_and_what_is_kept_runs_no_code(tmp_path: Path) -> None:
     said: list[str] = []
     first = run(out=tmp_path, runs=2, warn=said.append)
