@@ -96,7 +96,7 @@ def ask(
 ) -> list[dict[str, Any]]:
     """Publish everybody once, and return what lists are worth, for uniform queries and for queries from users."""
     served_m = published(dataset, seed=seed, run=run, **settings)[1]
-    return utility(dataset, served_m, queries, seed, run, [k for k in ks if k < len(dataset.places) - 1])
+    return utility(dataset, served_m, queries, seed, run, [k for k in ks if k < len(dataset.places) - 1] or ks)
 
 
 def ask_and_attack(

@@ -131,7 +131,8 @@ def measure(
         verdict = "disproved" if found > 1.05 * claimed else "holds"
         return {"claimed": claimed, "found": found, "verdict": verdict, "reading": one.reading}
     region, number = dataset.region.with_scaling("isotropic"), seed_of(seed, run)
-    dprs = DPRS(release="paper", epsilon=epsilon, centres=CENTERS, region=region, seed=number).fit(dataset.places)
+    centers = min(CENTERS, len(dataset.places))
+    dprs = DPRS(release="paper", epsilon=epsilon, centres=centers, region=region, seed=number).fit(dataset.places)
     report = audit(MechanismSubject(dprs), "paper", samples=samples, seed=number % 2**31)
     return {"claimed": report.claim.epsilon, "found": report.epsilon_lower, "verdict": str(report.verdict)}
 
