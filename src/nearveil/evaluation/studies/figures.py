@@ -64,7 +64,7 @@ def _by_gamma(scope: Scope, readings: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _in_readings(scope: Scope, grid: Callable[[Scope, Sequence[str]], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    return grid(scope, [NEARVEIL]) + grid(replace(scope, quick=True), _OTHERS)
+    return grid(scope, [NEARVEIL]) + ([] if scope.quick else grid(replace(scope, quick=True), _OTHERS))
 
 
 def against_half(runs: pd.DataFrame) -> pd.DataFrame:
