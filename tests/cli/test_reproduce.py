@@ -35,7 +35,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def finished(out: Path) -> dict[Path, int]:
     """The results that are kept, and when each was written."""
-    return {path: path.stat().st_mtime_ns for path in (out / ".measured").rglob("output.pkl")}
+    return {path: path.stat().st_mtime_ns for path in (out / ".measured").rglob("*.json")}
 
 
 def test_one_figure_from_one_command(run: Run, data: Path, tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from nearveil.evaluation.attack_experiment import (
     score_attempts,
     set_up_attacks,
 )
-from nearveil.evaluation.best_attacker import measure_best_attacker
 from nearveil.evaluation.stats import share_over_runs
+from nearveil.evaluation.tradeoff import measure_best_attacker
 from nearveil.io.datasets import Dataset, DatasetName, load_dataset
 from nearveil.region import Region
 from nearveil.types import FloatArray

@@ -9,7 +9,6 @@ import pytest
 
 from nearveil.attacks.bayes import BayesAttacker, prior_from_points
 from nearveil.attacks.scores import score_naming
-from nearveil.evaluation import contenders
 from nearveil.evaluation.contenders import ALL, Contender, contender, deployable
 from nearveil.evaluation.stats import Mean
 from nearveil.evaluation.studies import frontier
@@ -30,7 +29,6 @@ from nearveil.evaluation.tradeoff import (
 from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.step_channel import StepChannel
 from nearveil.region import Region, named_region
 from nearveil.report.frontier_figures import FIGURES
 from nearveil.types import FloatArray
@@ -133,16 +131,6 @@ def test_users_pay_for_what_is_learned_from_them(name: str, loss: float) -> None
     assert ALL[name].fit_loss == loss
 
 
-def test_cells_that_cost_nothing_are_made_and_calibrated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = ALL["among-published"].fitted(50, TOWN, 1)
-    assert isinstance(first.finite, StepChannel)
-    monkeypatch.setattr("nearveil.mechanisms.step_channel._rate_for_people", None)
-    monkeypatch.setattr(contenders, "cells_from_published", None)
-    again = ALL["among-published"].fitted(50, TOWN, 2)
-    assert again.finite is first.finite
-    assert (first.perturb(TOWN.places) != again.perturb(TOWN.places)).any()
-
-
 # Runs together.
 
 
@@ -206,11 +194,6 @@ def test_naming_and_meters_are_compared_where_lists_are_equal() -> None:
 def test_nothing_is_said_beyond_the_ends_of_a_curve() -> None:
     tables = PART.tables(pd.DataFrame(METERS + AMONG[:4]))
     assert [one is None for one in tables["among-equal-lists"]["", "users"]] == [True, True]
-    (meters, among) = tables["frontier-equal"].to_dict("records")
-    # 20 % of the sparsest tenth are named at 500 m of noise, and 50 % at no number of users that was measured.
-    assert meters["extra meters where named, sparsest tenth", "20 %"].value == pytest.approx(250, rel=1e-3)
-    assert meters["extra meters where found within 100 m", "50 %"] is None
-    assert among["extra meters where named, sparsest tenth", "50 %"] is None
 
 
 @pytest.mark.parametrize(("factor", "right"), [(1.0, True), (0.7, False), (1.3, False)])

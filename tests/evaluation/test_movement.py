@@ -36,14 +36,6 @@ def test_every_twentieth_fix_is_150_m_off() -> None:
     assert np.median(np.hypot(*(found[follows + 1] - found[follows]).T)) < 20.0
 
 
-def test_kinds_of_hours() -> None:
-    assert np.datetime64(movement.FIRST_HOUR, "h").astype("datetime64[D]").item().strftime("%A") == "Sunday"
-    kinds = [HOUR_KINDS[kind] for kind in movement.hour_kinds(8 * 24)]
-    assert (kinds[3], kinds[10], kinds[20]) == ("night", "weekend", "weekend")
-    monday = kinds[24:48]
-    assert [monday[hour] for hour in (3, 10, 19, 23)] == ["night", "working hours", "evening", "night"]
-
-
 def test_commuters_sleep_at_home_and_work_on_working_days(commuters: Journeys) -> None:
     shares = dict(zip(HOUR_KINDS, commuters.time_by_kind().T.tolist(), strict=True))
     assert shares["night"][HOME] > 0.97

@@ -74,7 +74,7 @@ def rejection(x: FloatArray, scale: float, noise: paper.Noise, **choices: Any) -
 
 
 def resampling(x: FloatArray, scale: float, noise: paper.Noise) -> FloatArray:
-    return paper.noise_and_resample(np.tile(x, (DRAWS, 1)), CENTER, R, scale, np.random.default_rng(5), noise=noise)[0]
+    return paper.noise_and_resample(np.tile(x, (DRAWS, 1)), CENTER, R, scale, np.random.default_rng(5), noise=noise)
 
 
 @pytest.mark.statistical

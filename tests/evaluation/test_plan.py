@@ -124,9 +124,13 @@ def test_a_goal_that_may_be_met_by_chance_says_so(planned: Callable[..., Plan], 
     assert law
     found = planned(Goal("attacker-error", 300))
     row = found.rows[0]
-    assert found.verdict(row) == "met"
+    assert (found.verdict(row), found.to_dict()["cautions"]) == ("met", ())
     row.estimates["error_m"] = Share(310.0, 280.0, 340.0)
     assert found.verdict(row) == "met (may be chance)"
+    [caution] = found.to_dict()["cautions"]
+    assert "may be chance" in caution
+    weak = replace(found, rows=(replace(row, contender=replace(row.contender, between_all_places=False)),))
+    assert "within an interval only" in weak.to_dict()["cautions"][0]
 
 
 def test_without_a_goal_settings_are_compared(planned: Callable[..., Plan], law: dict[str, float]) -> None:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from nearveil.errors import UsageError
+from nearveil.evaluation import published_history
 from nearveil.evaluation.movement import BAD_GPS, GOOD_GPS, HOUR, MONTH, Journeys, commute, stay_put
-from nearveil.evaluation.published_history import History, cells_at, publish_journeys
+from nearveil.evaluation.published_history import History, publish_journeys
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
@@ -79,15 +80,6 @@ def test_bad_fixes_publish_more_points_where_a_place_counts_at_once() -> None:
     assert good <= dwell < bad
 
 
-def test_how_long_points_are_shown() -> None:
-    """A home only: one point for all hours but the first, which is over when it is published."""
-    (history,) = publish(USUAL, stay_put(CITY_M[:1], 40 * DAY), forgets=True)
-    assert history.shown.shape == (2, 2, 4)
-    assert history.shown.sum(axis=(1, 2)).tolist() == [719, 240]
-    assert (history.shown[0].sum(axis=1) > 0).sum() == 1
-    assert history.right.tolist() == [719 / 720, 1.0]
-
-
 def _among() -> Protection:
     return Protection(region=TOWN, among=HideAmong(100, cells=cells_from_points(CITY, TOWN, CellPlan(hide_among=100))))
 
@@ -115,17 +107,12 @@ def test_reports_that_are_left_out_change_nothing(name: str, monkeypatch: pytest
     forgets = name == "forgets"
     few = publish(protection, journeys, BAD_GPS, forgets=forgets)
     few_sent = sum(sent)
-    for one, other in zip(few, publish(protection, journeys, BAD_GPS, forgets=forgets, send_all=True), strict=True):
+    monkeypatch.setattr(published_history._Service, "_next_to_send", lambda service, *_: service._epoch)
+    for one, other in zip(few, publish(protection, journeys, BAD_GPS, forgets=forgets), strict=True):
         assert np.array_equal(one.points_m, other.points_m)
         assert np.array_equal(one.shown, other.shown)
     assert few_sent < (0.4 if name == "at home" else 1.0) * journeys.where.size
     assert sum(sent) - few_sent == journeys.where.size
-
-
-def test_cells_are_those_of_the_grid() -> None:
-    for grid in (USUAL.grid, _among().grid):
-        own = [grid.cells_near(x_m, y_m)[0] for x_m, y_m in CITY_M[:50].tolist()]
-        assert own == [tuple(cell) for cell in cells_at(grid, CITY_M[:50]).tolist()]
 
 
 def test_a_budget_of_places_leaves_users_where_they_were() -> None:

@@ -2,13 +2,14 @@
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from nearveil.errors import DataError, UsageError
-from nearveil.evaluation import paper_numbers
+from nearveil.errors import DataError
+from nearveil.evaluation import paper, paper_numbers
 from nearveil.evaluation.studies import PAPER, figures, load, table1, table3, theorems
 from nearveil.evaluation.studies.protected import targets
 from nearveil.evaluation.study import Scope, measure
@@ -45,25 +46,11 @@ def test_a_part_measures_makes_tables_and_draws(name: str) -> None:
         assert all(axes.lines or axes.collections for axes in figure.axes)
 
 
-def test_a_part_that_is_not_there_is_refused() -> None:
-    with pytest.raises(UsageError, match="there is no part 'table9'; choose one of table1, "):
-        load("table9")
-
-
-# The same for all that is compared.
-
-
 def test_attackers_start_at_the_same_points_whatever_is_published() -> None:
     there = town()
     true_m = there.region.to_metres(there.places)
-    open_one, moved = (targets(there, served, 10, 30, seed=1, run=0) for served in (true_m, true_m[::-1] * 0.9))
-    np.testing.assert_array_equal(open_one.starts_m, moved.starts_m)
-    distances = np.linalg.norm(true_m[:, None] - open_one.starts_m, axis=2)
-    nearest = np.linalg.norm(true_m[open_one.users] - open_one.starts_m, axis=1)
-    assert (np.sum(distances < nearest, axis=0) == 9).all()
-    # Within 100 m of somebody, and not always at the same point.
-    assert (distances.min(axis=0) <= 100.0).all()
-    assert len(np.unique(open_one.starts_m, axis=0)) == 30
+    one, other = (targets(there, served, 10, 30, seed=1, run=0) for served in (true_m, true_m[::-1] * 0.9))
+    assert [each.start for each in one] == [each.start for each in other]
 
 
 def test_an_attack_from_outside_has_rows_of_its_own() -> None:
@@ -76,12 +63,6 @@ def test_an_attack_from_outside_has_rows_of_its_own() -> None:
     assert table1.estimates(found).attack.tolist() == ["gi-lia, 1 account"]
 
 
-def test_lists_longer_than_the_population_are_refused() -> None:
-    there = town(60)
-    with pytest.raises(UsageError, match="a list of 70 users needs more than the 60"):
-        targets(there, there.region.to_metres(there.places), 70, 1, seed=1, run=0)
-
-
 def test_the_share_of_redrawn_centers_falls_as_noise_does() -> None:
     there = load_dataset(DatasetName.GAUSSIAN)
     most, some, few = (table3.redrawn_share(there, epsilon, seed=1) for epsilon in (0.5, 5.0, 50.0))
@@ -92,7 +73,7 @@ def test_differences_are_paired_run_by_run() -> None:
     """A gain that is the same in every run has no width, however much runs differ."""
     settings = [(gamma, centers, run) for gamma in (0.2, 0.5) for centers in (600, 1000) for run in range(4)]
     rows = [
-        {"dataset": "town", "gamma": gamma, "centers": centers, "epsilon": gamma, "run": run,
+        {"dataset": "town", "reading": "redrawn", "gamma": gamma, "centers": centers, "epsilon": gamma, "run": run,
          "recall": run + centers / 1000 - gamma, "mse_km2": gamma - run}
         for gamma, centers, run in settings
     ]  # fmt: skip
@@ -159,19 +140,22 @@ def test_a_file_that_is_not_theirs_is_refused(tmp_path: Path, text: str, message
 
 @pytest.mark.parametrize(
     ("number", "claimed", "found"),
-    [(1, 0.349, 0.408), (2, 0.910, 1.014), (4, 8.0, 9.316), (5, 0.160, 0.622), (7, 0.182, 0.272), (8, 0.200, 0.733)],
+    [(1, 0.349, 0.408), (2, 0.910, 1.014), (4, 8.0, 9.316), (5, 0.160, 0.622), (8, 0.200, 0.733)],
 )
 def test_counterexamples(number: int, claimed: float, found: float) -> None:
     shown = theorems.EXAMPLES[number].shown
     assert shown is not None
     assert shown() == (pytest.approx(claimed, abs=0.001), pytest.approx(found, abs=0.004))
-    assert theorems.differ(*shown())
 
 
-def test_theorem_7_holds_with_norm_2() -> None:
-    """More is as wrong as less."""
-    claimed, found = theorems.displacement_by_norm(2)
-    assert [theorems.differ(claimed, scale * found, bound=False) for scale in (0.7, 1.0, 1.3)] == [True, False, True]
+@pytest.mark.statistical
+@pytest.mark.parametrize(("norm", "factor", "fits"), [(2, 1.0, True), (2, 0.7, False), (2, 1.3, False), (1, 1, False)])
+def test_theorem_7_holds_with_norm_2(norm: Any, factor: float, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By χ² of draws, whose false-alarm rate is 1e-6; draws at 0.7 or 1.3 times the scale do not fit."""
+    rsm: Any = paper.rsm
+    monkeypatch.setattr(paper, "rsm", lambda *args, norm: rsm(*args[:3], factor * args[3], args[4], norm=norm))
+    claimed, found = theorems.fit_by_norm(norm)
+    assert (found < claimed) == fits
 
 
 @pytest.mark.evidence

@@ -4,17 +4,18 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from deploy.year_file import shipped
 
 from nearveil.evaluation import study
 from nearveil.evaluation.longitudinal import MONTHS
 from nearveil.evaluation.stats import Share
 from nearveil.evaluation.studies import year
-from nearveil.evaluation.year_curve import shipped, year_chart, year_note
+from nearveil.evaluation.studies.services import CITY
+from nearveil.evaluation.year_curve import year_chart, year_note
 from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import synthetic_city
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import named_region
-from nearveil.report.year_figure import FIGURES
 from nearveil.server.service import service_card
 
 REGION = named_region("san-francisco")
@@ -34,9 +35,9 @@ def made_up_runs(runs: int = 2) -> pd.DataFrame:
 
 
 def test_the_papers_populations_have_no_homes() -> None:
-    assert {row["dataset"] for row in year.PART.grid(study.Scope(datasets=("brightkite", "beta")))} == {year.CITY}
+    assert {row["dataset"] for row in year.PART.grid(study.Scope(datasets=("brightkite", "beta")))} == {CITY}
     assert {row["dataset"] for row in year.PART.grid(study.Scope(datasets=("brightkite", "mine")))} == {"mine"}
-    assert set(year.PART.populations()) == {year.CITY}
+    assert set(year.PART.populations()) == {CITY}
 
 
 @pytest.mark.evidence
@@ -63,11 +64,6 @@ def test_tables_and_facts_have_intervals() -> None:
     assert (facts["kept_users"], facts["commuters_users"], facts["months"]) == (200, 100, 12)
     assert (facts["kept_first"].value, facts["kept_last"].value) == (0.1, 0.1)
     assert (facts["again_first"].value, facts["again_last"].value) == (0.1, 0.4)
-
-
-def test_the_figure_has_all_curves() -> None:
-    figure = FIGURES["year"](made_up_runs())["year"]
-    assert [len(axes.containers) for axes in figure.axes] == [4, 4, 2, 2]
 
 
 def test_the_file_has_the_curves_that_are_measured() -> None:

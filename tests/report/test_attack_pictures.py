@@ -1,7 +1,6 @@
 """The story of an attack and its pictures: an attack that tracks what is possible, and one that finds circles."""
 
 import json
-import math
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -72,40 +71,8 @@ def test_frames_are_the_queries_and_the_result_and_only_get_closer(adaptive: Sce
         assert all(frame.view.holds(frame.step.place) for frame in questions if frame.step is not None)
 
 
-def test_possible_areas_shrink_and_do_not_leave_the_region(adaptive: Scene) -> None:
-    areas = [frame.area_km2 for frame in frames_of(adaptive) if frame.area_km2 is not None]
-    assert areas == sorted(areas, reverse=True)
-    # Each rule that is kept in mind has cells of its own, of other sizes.
-    everything = np.array([[0.0, 0.0, 1e6], [0.0, 0.0, 1e6], [100.0, 100.0, 50.0]])
-    unknown = replace(adaptive.steps[0], cells=everything)
-    half_width, half_height = adaptive.region.half_extent_m
-    assert frames_of(empty(adaptive, (unknown,)))[0].area_km2 == pytest.approx(4 * half_width * half_height / 1e6)
-
-
-def test_rings_close_in_on_the_circles_found(gi_lia: Scene) -> None:
-    rings = [(frame.step, frame.ring_m) for frame in frames_of(gi_lia)]
-    known = [(math.dist(step.place, gi_lia.truth), ring) for step, ring in rings if step is not None and ring]
-    assert len(known) > 20
-    assert all(low - 0.1 <= distance <= high + 0.1 for distance, (low, high) in known)
-    assert [len(gi_lia.circles_after(number)) for number in (1, len(gi_lia.steps))] == [0, 2]
-
-
 def plain(words: str) -> str:
     return words.replace("\N{NO-BREAK SPACE}", " ")
-
-
-def test_an_answer_is_told_as_a_distance(adaptive: Scene) -> None:
-    """An account at the very location asked from, and the rest at 100 m and 500 m."""
-    for rank, ranks, says in (
-        (3, (1, 7), "listed 3rd, so it is 100 m to 500 m away"),
-        (1, (2, None), "listed 1st, so it is less than 100 m away"),
-        (None, (1, 2), "not listed, so it is more than 500 m away"),
-        (2, (3, 1), "so it is more than 500 m and yet less than 100 m away: the answers contradict each other"),
-    ):
-        step = TraceStep((0.0, 0.0), rank, ((0.0, 0.0), (100.0, 0.0), (0.0, 500.0)), (None, *ranks))
-        text = plain(frames_of(empty(adaptive, (step,)))[0].text)
-        assert "with colluders at 100 m and 500 m. The target is" in text
-        assert says in text
 
 
 def test_a_miss_is_never_called_found(gi_lia: Scene, adaptive: Scene) -> None:

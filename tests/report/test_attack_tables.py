@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 from nearveil.evaluation.attack_experiment import AttackRow, AttackScore
-from nearveil.evaluation.best_attacker import BestAttacker
 from nearveil.evaluation.stats import Mean, Share
+from nearveil.evaluation.tradeoff import BestAttacker
 from nearveil.report.tables import attack_document, best_attacker_text, with_paper
-from nearveil.report.text_table import text_table
 
 
 def row(attack: str, *, colluders: int = 1, protected: bool = False) -> AttackRow:
@@ -46,13 +45,3 @@ def test_rows_for_machines_and_the_best_attacker() -> None:
     assert "names 5.0% (95 % interval 4.0% to 6.0%) of people" in text
     assert "and 40.0% (95 % interval 30.0% to 50.0%) of the tenth who live where people are sparsest" in text
     assert "sparsest" not in best_attacker_text(replace(best, named_sparsest=None), 100.0)
-
-
-def test_text_tables_show_what_they_are_given_in_lines_that_are_not_broken() -> None:
-    words = "[bold]not markup[/]"
-    table = text_table(["who", "where", "n"], [["東京", "x" * 300, "5"], [words, "", "1,200"]])
-    header, first, second = table.splitlines()
-    assert header == "who".ljust(len(words)) + "  " + "where".ljust(300) + "      n"
-    # Signs of two columns each count as two.
-    assert first == "東京" + " " * (len(words) - 4) + "  " + "x" * 300 + "      5"
-    assert second == words + " " * 304 + "1,200"

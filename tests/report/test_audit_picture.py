@@ -3,25 +3,20 @@
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pytest
-from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from nearveil.audit.claims import Claim
 from nearveil.audit.events import DensityScore, HistogramScore, OutputEvent
 from nearveil.audit.external import CallableSubject
-from nearveil.audit.pair_search import cell_pairs, interval_pairs
+from nearveil.audit.pair_search import interval_pairs
 from nearveil.audit.pairs import Pair
 from nearveil.audit.subjects import MechanismSubject
 from nearveil.audit.witness import Counts, Witness
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.dprs import DPRS
-from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
-from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.region import named_region
 from nearveil.report.audit_picture import AuditScene, draw_audit, most_allowed, rates
@@ -75,33 +70,6 @@ def test_rates_and_what_is_allowed() -> None:
     assert rates(replace(found, event=replace(found.event, direction="second")))[0].side == "second"
     untold = replace(found, claim=Claim(PrivacyDefinition.CENTRAL, 1.0, 0.0, "nothing"))
     assert most_allowed(untold, unlikely) == 1.0
-
-
-@pytest.mark.parametrize("scaling", ["isotropic", "per-axis"])
-def test_cells_are_outlined_where_the_places_and_outputs_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scaling: Literal["isotropic", "per-axis"]
-) -> None:
-    """The reader can count the steps: each of the two places, and every output, lies in one outline."""
-    region = REGION.with_scaling(scaling)
-    cells = cells_from_points(synthetic_city(2000, region, rng=1), region, CellPlan(hide_among=200))
-    pair, mechanism = cell_pairs(cells)[0], HideAmong(200, cells=cells)
-    subjects = (MechanismSubject(mechanism), CallableSubject(mechanism.perturb, region))
-    for subject in subjects:
-        scene = AuditScene(witness_of(pair, EVERYTHING, -1.0), subject, cells)
-        assert scene.cells is not None
-        west, south, east, north = scene.cells.T
-        for cloud, place in zip(scene.clouds, (pair.first, pair.second), strict=True):
-            x, y = np.vstack([cloud.place, cloud.outputs]).T[:, :, None]
-            inside = (west <= x) & (x <= east) & (south <= y) & (y <= north)
-            assert np.flatnonzero(inside[0]) == cells.find(region.to_square(np.array([place])))
-            assert inside.any(axis=1).mean() > 0.999
-    drawn: list[Figure] = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
-    draw_audit(witness_of(pair, EVERYTHING, -1.0), subjects[0], tmp_path / "p.png", title="t", learned=cells)
-    for axes in drawn[0].axes[:2]:
-        (outlines,) = [part for part in axes.collections if isinstance(part, PolyCollection)]
-        assert 2 <= len(outlines.get_paths()) <= len(cells)
-    assert "a cell" in [text.get_text() for text in drawn[0].legends[0].get_texts()]
 
 
 def test_it_is_drawn_even_of_one_that_always_gives_the_same_point(paper: DPRS, tmp_path: Path) -> None:

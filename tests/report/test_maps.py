@@ -6,17 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import on_land
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.region import Region, named_region, parse_region
+from nearveil.region import Region, parse_region
 from nearveil.report.land import land_in
 from nearveil.report.maps import draw_cells, population_map
-from nearveil.report.style import LIGHT, TRUE_COLOUR, house_style
+from nearveil.report.style import TRUE_COLOUR, house_style
 from nearveil.types import FloatArray
 from tests.report.outcome_samples import CITY, REGION
 
@@ -41,13 +40,6 @@ def drawn(points: FloatArray = CITY, region: Region = REGION) -> Figure:
 )
 def test_every_region_has_its_land_and_water(region: str, dry: tuple[float, float], wet: tuple[float, float]) -> None:
     assert on_land(np.array([dry, wet]), land_in(parse_region(region))).tolist() == [True, False]
-
-
-def test_inland_all_is_land_and_at_sea_all_is_water() -> None:
-    for region, rings in ((named_region("berlin"), 1), (parse_region("0,-30,0.4,-29.6"), 0)):
-        axes = drawn(np.array([region.centre]), region).axes[0]
-        water, *land_drawn = (to_hex(each.get_facecolor()).upper() for each in axes.patches)
-        assert (water, land_drawn) == (LIGHT.water, [LIGHT.land] * rings)
 
 
 def test_users_are_where_they_are_and_the_scale_is_true() -> None:

@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 import numpy as np
 
 import nearveil as nv
-from nearveil.audit.pairs import Pair
 from nearveil.html_card import html_card, html_table
 from nearveil.types import FloatArray
 
@@ -72,16 +71,3 @@ def test_attacks_show_no_location_true_or_believed() -> None:
     assert estimate is not None
     for text in (card(found), repr(found.example())):
         assert not any(f"{place:.3f}" in text for place in [*estimate, *POINTS.ravel()])
-
-
-def test_an_audit_and_a_certificate() -> None:
-    pair = Pair((37.7512, -122.4412), (37.7612, -122.4312), "anywhere")
-    report = nv.audit(nv.PlanarLaplace(), "metric:1/km", [pair], samples=20_000, seed=1, search=False)
-    assert str(report.verdict) in card(report)
-    assert report.claim.amount in card(report)
-    assert not re.search(r"7512|4412|7612|4312", card(report))
-    none_covered = nv.audit(nv.PlanarLaplace(), "interval:1", [pair], samples=20_000, seed=1, search=False)
-    assert "nothing was tested" in card(none_covered)
-    certified = nv.certify(nv.PlanarLaplace())
-    assert f"{certified.bound:.6g}" in card(certified)
-    assert certified.guarantee.promise in card(certified)

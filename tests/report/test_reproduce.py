@@ -114,11 +114,27 @@ def test_the_page_speaks_of_the_populations_that_were_measured(tmp_path: Path, m
         TOY, grid=lambda scope: replace(scope, datasets=tuple(made)).grid(epsilon=(1,)), populations=lambda: made
     )
     monkeypatch.setattr(studies, "load", {"toy": own}.__getitem__)
-    page = run(out=tmp_path, runs=2).files[0].read_text(encoding="utf-8")
+    page = run(out=tmp_path, runs=2, people=None, datasets=["beta"]).files[0].read_text(encoding="utf-8")
     assert "Data: demo city" in page
-    # Neither your own users nor the paper's were.
-    for words in ("Data: people", "Data: nobody", "do not publish", "Without"):
+    # The paper's were not, and yours are refused.
+    with pytest.raises(UsageError, match="toy is measured on no users; leave yours out"):
+        run(runs=2)
+    for words in ("Data: beta", "Data: nobody", "do not publish", "Without"):
         assert words not in page
+
+
+def test_a_part_that_these_users_cannot_have_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> Any:
+        raise UsageError("these are <b>too few")
+
+    other = replace(TOY, name="other", title="Another", measure=refuse)
+    monkeypatch.setattr(studies, "PAPER", {"toy": "toy", "other": "other"})
+    monkeypatch.setattr(studies, "load", {"toy": TOY, "other": other}.__getitem__)
+    said: list[str] = []
+    found = run("paper", out=tmp_path, runs=2, warn=said.append)
+    assert (list(found.runs), said[-1]) == (["toy"], "Another: these are <b>too few")
+    assert "Not measured: these are &lt;b&gt;too few." in found.files[0].read_text(encoding="utf-8")
+    assert not (tmp_path / "other.csv").exists()
 
 
 def test_the_paper_is_all_of_its_parts_with_every_claim_and_a_bar_for_each() -> None:
@@ -152,6 +168,13 @@ def test_what_it_refuses(options: dict[str, Any], words: str) -> None:
     with pytest.raises(NearveilError, match=words):
         reproduce(**{"part": "toy"} | options)
     assert MEASURED == []
+
+
+def test_the_name_of_a_file_stays_text(tmp_path: Path) -> None:
+    file = tmp_path / "<script>alert(1)<script>.csv"
+    np.savetxt(file, CITY, delimiter=",", header="latitude,longitude", comments="")
+    page = run(people=file, out=tmp_path / "out", runs=2).files[0].read_text(encoding="utf-8")
+    assert (page.count("<script>alert"), page.count("&lt;script&gt;alert(1)&lt;script&gt;") >= 3) == (0, True)
 
 
 def test_files_about_own_users_are_private_and_what_is_kept_runs_no_code(tmp_path: Path) -> None:

@@ -1,10 +1,9 @@
 """Looks: the same for a label everywhere, and estimates with their intervals."""
 
 import numpy as np
-import pytest
 
 from nearveil.evaluation.stats import Estimate, Mean, Share
-from nearveil.report.style import add_legend, house_style, look_of, panels, plain_ticks, plot_estimates
+from nearveil.report.style import add_legend, house_style, look_of, panels, plot_estimates
 
 
 def test_series_are_told_apart_and_keep_their_look() -> None:
@@ -28,15 +27,3 @@ def test_estimates_are_drawn_with_their_intervals_and_the_papers_values_as_hollo
     assert ours[0].get_color() == papers[0].get_color()
     assert (papers[0].get_marker(), papers[0].get_fillstyle(), papers[0].get_linestyle()) == ("D", "none", "None")
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["mine", "mine (paper)"]
-
-
-@pytest.mark.parametrize(("limits", "labels"), [((0.5, 2_000), ["1", "10", "100", "1,000"]), ((3, 9), list("3456789"))])
-def test_logarithmic_axes_have_plain_numbers(limits: tuple[float, float], labels: list[str]) -> None:
-    with house_style():
-        figure, [axes] = panels(1, columns=1)
-        axes.set(xscale="log", xlim=limits)
-        plain_ticks(figure)
-        figure.draw_without_rendering()
-    ticks = zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
-    assert [text.get_text() for tick, text in ticks if limits[0] <= tick <= limits[1]] == labels
-    assert not any(text.get_text() for text in axes.get_xticklabels(minor=True))

@@ -14,8 +14,8 @@ from nearveil.attacks.policies import AnswerPolicy
 from nearveil.cli._mechanism import MechanismChoice
 from nearveil.cli._output import progress_bar, say, say_json, warn
 from nearveil.cli.populations import Population
-from nearveil.evaluation.best_attacker import BestAttacker
 from nearveil.evaluation.campaign import CampaignOutcome, attack_campaign
+from nearveil.evaluation.tradeoff import BestAttacker
 from nearveil.io.atomic import replacing
 from nearveil.report.tables import best_attacker_text
 from nearveil.report.text_table import text_table

@@ -14,7 +14,7 @@ from nearveil.cli._command import group, option
 from nearveil.cli._options import FILE, json_option
 from nearveil.cli._output import say, say_json, waiting
 from nearveil.errors import DataError, UsageError
-from nearveil.evaluation.dataset_statistics import DatasetStatistics, describe_dataset
+from nearveil.evaluation.dataset_statistics import describe_dataset
 from nearveil.io.datasets import (
     SNAP_FILES,
     SNAP_URL,
@@ -61,7 +61,7 @@ def datasets(context: click.Context, *, data_dir: Path | None, statistics: bool,
         return
     say(text_table(["dataset", "people", "from"], [_row(name, dataset, data_dir) for name, dataset in found]))
     if described:
-        say("\n" + _statistics_table(list(described.values())))
+        say("\n" + _statistics_table(described))
 
 
 @datasets.command()
@@ -115,7 +115,7 @@ def _row(name: DatasetName, dataset: Dataset | str, data_dir: Path | None) -> li
 
 
 def _to_dict(
-    name: DatasetName, dataset: Dataset | str, described: DatasetStatistics | None, data_dir: Path | None
+    name: DatasetName, dataset: Dataset | str, described: dict[str, float] | None, data_dir: Path | None
 ) -> dict[str, object]:
     if isinstance(dataset, str):
         return {"name": name.value, "people": None, "source": None, "path": None, "problem": dataset}
@@ -126,21 +126,21 @@ def _to_dict(
         "path": _path(name, data_dir),
     }
     if described is not None:
-        document["statistics"] = {key: getattr(described, key) for key in described.__slots__ if key != "name"}
+        document["statistics"] = described
     return document
 
 
-def _statistics_table(described: list[DatasetStatistics]) -> str:
+def _statistics_table(described: dict[DatasetName, dict[str, float]]) -> str:
     headers = ["dataset", "places", "per km²", "nearest other", "Clark–Evans"]
     rows = [
         [
-            one.name,
-            f"{one.places:,}",
-            f"{one.density_per_km2:.2f}",
-            f"{one.median_nearest_m:.1f} m",
-            f"{one.clark_evans:.3f}",
+            name.value,
+            f"{one['places']:,}",
+            f"{one['density_per_km2']:.2f}",
+            f"{one['median_nearest_m']:.1f} m",
+            f"{one['clark_evans']:.3f}",
         ]
-        for one in described
+        for name, one in described.items()
     ]
     return text_table(headers, rows)
 

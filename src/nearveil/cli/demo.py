@@ -29,11 +29,10 @@ from nearveil.evaluation.attack_experiment import (
     run_attacks,
     set_up_attacks,
 )
-from nearveil.evaluation.best_attacker import BestAttacker, measure_best_attacker
+from nearveil.evaluation.tradeoff import BestAttacker, measure_best_attacker
 from nearveil.evaluation.utility import (
     QueryProtocol,
     draw_queries,
-    ground_distance_m,
     measure_utility,
 )
 from nearveil.io.atomic import replacing
@@ -46,6 +45,7 @@ from nearveil.region import named_region
 from nearveil.report.attack_scene import length
 from nearveil.report.land import land_in
 from nearveil.report.text_table import text_table
+from nearveil.sphere import great_circle_m
 from nearveil.types import FloatArray, Progress
 
 INSTANCES = 40
@@ -249,7 +249,7 @@ def _write_files(city: City, out: Path) -> None:
 
 def _side_by_side(city: City) -> str:
     """Return the table of the three services."""
-    moved_m = [ground_distance_m(city.users.places, service.served).mean() for service in city.services]
+    moved_m = [great_circle_m(city.users.places, service.served).mean() for service in city.services]
     # The largest loss between two locations of one user at that distance.
     loss = cast(Mechanism, city.default.mechanism).guarantee.epsilon * DEFAULT_NOISE_M
     rows = [

@@ -29,7 +29,7 @@ from nearveil.evaluation.attack_experiment import (
     Instance,
     set_up_attacks,
 )
-from nearveil.evaluation.best_attacker import BestAttacker, measure_best_attacker
+from nearveil.evaluation.tradeoff import BestAttacker, measure_best_attacker
 from nearveil.html_card import html_card, html_table
 from nearveil.io.atomic import replacing
 from nearveil.io.datasets import Dataset

@@ -79,7 +79,10 @@ class Instance:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Service:
-    """A service in one run: it answers from ``places`` in degrees, as ``mechanism`` published them if there is one."""
+    """A service in one run: it answers from ``places`` in degrees, as ``mechanism`` published them if there is one.
+
+    The attacker's accounts are exact unless they are published too, ``accounts_through`` a mechanism.
+    """
 
     region: Region
     places: FloatArray
@@ -87,6 +90,8 @@ class Service:
     answers: Answers = LISTS
     policy: AnswerPolicy = field(default_factory=AnswerPolicy)
     seed: int = 1
+    accounts_through: Mechanism | None = None
+    tells_exact: bool = False
 
     @cached_property
     def served_m(self) -> FloatArray:
@@ -95,7 +100,10 @@ class Service:
 
     def open(self) -> SimulatedService:
         """Start the service."""
-        return SimulatedService(self.region, self.served_m, rng=self.seed, policy=self.policy)
+        return SimulatedService(
+            self.region, self.served_m, colluder_mechanism=self.accounts_through, rng=self.seed, policy=self.policy,
+            tells_exact=self.tells_exact,
+        )  # fmt: skip
 
     def attack(
         self, setup: AttackSetup, k: int, instances: Sequence[Instance], *, first: int = 0, near: Spot | None = None
@@ -190,13 +198,13 @@ def run_attacks(tasks: Sequence[Task], *, cores: int = 1, progress: Progress | N
 
 def _run_part(part: tuple[int, int, Task]) -> list[AttackResult]:
     _, first, (service, setup, k, instances) = part
-    _warm_up(setup, service.region, service.answers)
+    warm_up(setup, service.region, service.answers)
     # Traces are large, and hundreds of them are never drawn.
     return [replace(result, trace=Trace()) for result in service.attack(setup, k, instances, first=first)]
 
 
 @cache
-def _warm_up(setup: AttackSetup, region: Region, answers: Answers) -> None:
+def warm_up(setup: AttackSetup, region: Region, answers: Answers) -> None:
     """Attack somebody in a tiny town once per process: compiling is not a cost of the attack."""
     rng = np.random.default_rng(1)
     town = Service(region=region, places=region.from_metres(rng.normal(0, 300, (60, 2))), answers=answers)

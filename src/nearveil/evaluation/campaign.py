@@ -19,8 +19,8 @@ from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack import in_service_region
 from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, instances_of_person
-from nearveil.evaluation.best_attacker import BestAttacker, measure_best_attacker
 from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
+from nearveil.evaluation.tradeoff import BestAttacker, measure_best_attacker
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
 from nearveil.region import Region

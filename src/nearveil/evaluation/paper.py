@@ -351,17 +351,16 @@ def uniform_in_discs(x_c: Array, R: Array | float, rng: Generator) -> Array:
 
 def noise_and_resample(
     x: Array, x_c: Array, R: float, scale: float, rng: Generator, *, noise: Noise = "laplace"
-) -> tuple[Array, int]:
-    """Add noise to x until it is in the interval, with which Figure 8 compares RSM; return points, and all tries."""
-    draw, tries = rng.laplace if noise == "laplace" else rng.normal, 0
+) -> Array:
+    """Add noise to x until it is in the interval, with which Figure 8 compares RSM."""
+    draw = rng.laplace if noise == "laplace" else rng.normal
     x_prime, waiting = np.empty_like(x), np.arange(len(x))
     while len(waiting):
         t = x[waiting] + draw(0.0, scale, (len(waiting), 2))
-        tries += len(waiting)
         is_inside = np.linalg.norm(t - x_c, axis=1) <= R
         x_prime[waiting[is_inside]] = t[is_inside]
         waiting = waiting[~is_inside]
-    return x_prime, tries
+    return x_prime
 
 
 class Disguised(NamedTuple):

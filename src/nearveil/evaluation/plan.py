@@ -45,6 +45,11 @@ if TYPE_CHECKING:
 
 NOT_COVERED = "This plan was computed from true locations, and no guarantee covers it: keep it to yourself."
 
+_WITHIN = (
+    "Its guarantee holds within an interval only, and the interval of each user is disclosed; no mechanism whose "
+    "guarantee holds between all locations meets the goal."
+)
+_CHANCE = "That it meets the goal may be chance: ask for more than you need."
 _ONE_FIT = "'nearveil protect' fits anew: the cells or intervals of this plan are those of one fit"
 
 LEAST_USERS, MOST_K, MOST_MONTHS = 50, 100, 60
@@ -192,6 +197,13 @@ class Plan:
             f"away instead of {nearest:,.0f} m."
         )
 
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What to bear in mind about the recommendation."""
+        is_weak = self.recommended is not None and not self.rows[0].contender.between_all_places
+        may_be_chance = self.goal.met(self.rows[0]) and not self.goal.met(self.rows[0], surely=True)
+        return (_WITHIN,) * is_weak + (_CHANCE,) * may_be_chance
+
     def verdict(self, row: Row) -> str:
         """Say whether a row meets the goal, and whether that may be chance."""
         met = "met" if self.goal.met(row, surely=True) else "met (may be chance)"
@@ -228,7 +240,7 @@ class Plan:
         """Return the plan as plain values for JSON."""
         best, met = self.rows[0].to_dict() | {"command": self.command}, self.recommended is not None
         return {
-            "sentence": self.sentence, "met": met, "recommended": best if met else None,
+            "sentence": self.sentence, "cautions": self.cautions, "met": met, "recommended": best if met else None,
             "nearest": None if met else best,
             "goal": {"kind": self.goal.kind, "value": self.goal.value, "k": self.goal.k, "words": str(self.goal)},
             "rows": [row.to_dict() | {"met": self.goal.met(row)} for row in self.rows],

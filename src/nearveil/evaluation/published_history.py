@@ -41,13 +41,11 @@ def publish_journeys(
     gps: float,
     rng: np.random.Generator,
     forgets: bool = False,
-    send_all: bool = False,
 ) -> list[History]:
     """Let users report in each epoch while they move, publish as a service does, and count what was shown when.
 
     A service that ``forgets`` begins with an empty store and other keys in each window, so that all noise is drawn
-    again. Ours does not; it is to compare with. ``send_all`` sends also the reports that change nothing. ``gps`` is
-    the share of bad fixes.
+    again. Ours does not; it is to compare with. ``gps`` is the share of bad fixes.
     """
     schedule, keys = protection.schedule, SecretKeys(noise=rng.bytes(KEY_BYTES), tokens=rng.bytes(KEY_BYTES))
     if schedule.epoch != HOUR:
@@ -64,7 +62,7 @@ def publish_journeys(
         noise = keyed_bytes(keys.noise, "nearveil other keys", str(window).encode(), size=KEY_BYTES)
         own_keys = SecretKeys(noise=noise, tokens=keys.tokens) if forgets else keys
         service = _Service(protection, own_keys, fixes_m[:, begin : end + 1], FIRST_HOUR + begin)
-        for own, more in zip(changes, service.run(send_all=send_all), strict=True):
+        for own, more in zip(changes, service.run(), strict=True):
             own += [(begin + row, x, y) for row, x, y in more]
     of_hour, month_of = hour_kinds(len(epochs)), epochs // (MONTH // HOUR)
     return [_history(own, places, of_hour, month_of) for own, places in zip(changes, where, strict=True)]
@@ -91,7 +89,7 @@ class _Service:
         self._names = [f"user-{number}" for number in range(len(fixes_m))]
         self._publisher.add_people(self._names)
 
-    def run(self, *, send_all: bool) -> list[list[Change]]:
+    def run(self) -> list[list[Change]]:
         """Send the reports, publish after each epoch, and return what is shown of each user from when on."""
         changes: list[list[Change]] = [[] for _ in self._names]
         receipts: dict[int, str] = {}
@@ -116,7 +114,7 @@ class _Service:
                 receipts[who], state = answer.receipt, states[report.person]
                 if state.published is not None:
                     changes[who].append((number, state.published.x_steps, state.published.y_steps))
-                due[number + 1 if send_all else self._next_to_send(who, report, state)].append(who)
+                due[self._next_to_send(who, report, state)].append(who)
         self._store.close()
         return changes
 

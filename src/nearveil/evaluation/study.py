@@ -1,13 +1,14 @@
 """An experiment is a grid of settings, and a function that measures one of them: a table with one row per run.
 
 `measure` spreads the work over the machine's cores and keeps what is done in a folder, so that the same call takes up
-where it was stopped. `means`, `shares` and `differences` turn rows of runs into numbers with intervals.
+where it was stopped. `means` and `differences` turn rows of runs into numbers with intervals.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -145,7 +146,10 @@ def measure(
         kept.mkdir(mode=0o700, parents=True, exist_ok=True)
     work = partial(_measure_row, part.measure, kept, {name: known[name] for name in {row["dataset"] for row in grid}})
     rows = in_parallel(work, grid, cores=cores, progress=progress)
-    return _frame([row for several in rows for row in several])
+    found = [row for several in rows for row in several]
+    if not found:
+        raise UsageError(f"there are too few users for {part.name}")
+    return _frame(found)
 
 
 def _measure_row(
@@ -181,22 +185,23 @@ def code_digest() -> str:
     return found.hexdigest()[:16]
 
 
-def means(runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
-    """Return the mean of columns over runs with its interval, in a row for each combination of ``by``."""
-    rows = [
-        dict(zip(by, key, strict=True)) | {name: mean_over_runs(group[name].tolist()) for name in columns}
-        for key, group in runs.groupby(list(by), sort=False, dropna=False)
-    ]
-    return _frame(rows)
+def means(
+    runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str], *, shares: Sequence[str] = (), cases: str = ""
+) -> pd.DataFrame:
+    """Return the mean of columns over runs with its interval, in a row for each combination of ``by``.
 
-
-def shares(runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str], cases: str) -> pd.DataFrame:
-    """Do the same for shares of cases; column ``cases`` says how many there are in a run."""
-    rows = [
-        dict(zip(by, key, strict=True))
-        | {name: share_over_runs((group[name] * group[cases]).tolist(), int(group[cases].iloc[0])) for name in columns}
-        for key, group in runs.groupby(list(by), sort=False, dropna=False)
-    ]
+    Those in ``shares`` are shares of cases: column ``cases`` says how many there are in a run, if that is known.
+    """
+    rows = []
+    for key, group in runs.groupby(list(by), sort=False, dropna=False):
+        row = dict(zip(by, key, strict=True))
+        for name in columns:
+            values, number = group[name], group[cases].iloc[0] if name in shares else math.nan
+            if math.isnan(number):
+                row[name] = mean_over_runs(values.tolist())
+            else:
+                row[name] = share_over_runs((values * number).tolist(), int(number))
+        rows.append(row)
     return _frame(rows)
 
 

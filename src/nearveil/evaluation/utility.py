@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import pyproj
 
 from nearveil.errors import UsageError
 from nearveil.nearby.index import nearest_rows
@@ -94,11 +93,3 @@ def _ratio(needed_m: FloatArray, listed_m: FloatArray) -> FloatArray:
     """Needed over listed; 1 where all are at the place asked from."""
     ratio: FloatArray = np.where(listed_m > 0, needed_m / np.where(listed_m > 0, listed_m, 1.0), 1.0)
     return ratio
-
-
-_EARTH = pyproj.Geod(ellps="WGS84")
-
-
-def ground_distance_m(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Return distances in meters on the ground between locations in degrees, row by row."""
-    return np.asarray(_EARTH.inv(first[:, 1], first[:, 0], second[:, 1], second[:, 0])[2])

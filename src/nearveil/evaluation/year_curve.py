@@ -1,23 +1,18 @@
 """What a year gives away, as measured and shipped: for the card of a service and the console.
 
-``nearveil reproduce year --out FOLDER`` measures, and ``python -m nearveil.evaluation.year_curve FOLDER/year.csv``
-writes what is shipped. Nothing is said of settings and months that were not measured.
+``nearveil reproduce year`` measures, and ``deploy/year_file.py`` writes what is shipped. Nothing is said of settings
+and months that were not measured.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable
 from functools import lru_cache
 from importlib import resources
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nearveil.nearby.publishing.protection import Protection, duration_text
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 COMMAND = "nearveil reproduce year"
 _FILE = "year.json"
@@ -74,23 +69,3 @@ def _settings(protection: Protection) -> str:
         f"{hides}, {protection.new_places} new places in {duration_text(schedule.window)}, a place counts after "
         f"{protection.dwell_epochs} epochs of {duration_text(schedule.epoch)}"
     )
-
-
-def shipped(runs: DataFrame) -> dict[str, Any]:
-    """Return what is shipped, from all runs of the part ``year``: a service with the defaults, and bad fixes."""
-    from nearveil.evaluation.studies import year  # noqa: PLC0415 - loads pandas, and a service only reads curves
-
-    runs = runs[(runs.service == year.USUAL) & (runs.gps == "bad")]
-    curves = []
-    for (users, attacker), group in year.found_by_months(runs).groupby(["users", "attacker"], sort=False):
-        found = [{end: round(getattr(share, end), 4) for end in ("value", "low", "high")} for share in group.found]
-        people, months = int(group.people.iloc[0]), group.months.tolist()
-        curves.append({"person": users, "attacker": attacker, "people": people, "months": months, "found": found})
-    return _document() | {"curves": curves}
-
-
-if __name__ == "__main__":
-    import pandas as pd
-
-    text = json.dumps(shipped(pd.read_csv(sys.argv[1])), separators=(",", ":")).replace('{"person"', '\n{"person"')
-    Path(__file__).with_name(_FILE).write_text(f"{text}\n", encoding="utf-8")

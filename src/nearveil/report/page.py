@@ -12,7 +12,7 @@ import hashlib
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from itertools import groupby
@@ -38,13 +38,14 @@ _WIDE_COLUMNS = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Section:
-    """What a page shows of a part."""
+    """What a page shows of a part, or the ``problem`` for which it shows nothing."""
 
     name: str
     title: str
-    tables: Mapping[str, DataFrame]
-    figures: Mapping[str, Figure]
-    facts: Mapping[str, Any]
+    tables: Mapping[str, DataFrame] = field(default_factory=dict)
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
 
 
 def write_page(
@@ -69,6 +70,8 @@ def write_page(
 
 
 def _body(section: Section) -> Markup:
+    if section.problem:
+        return Markup("<p>Not measured: {}.</p>").format(section.problem)
     return filled(
         (f"parts/{section.name}.html", "part.html"),
         table=lambda name, caption="": table_markup(section.tables[name], caption),

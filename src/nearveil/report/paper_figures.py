@@ -111,7 +111,7 @@ def _recall_along(name: str, x: str, series: str, x_label: str) -> Callable[[pd.
     """Draw recall along a parameter, for uniform queries and for queries from users."""
 
     def draw(runs: pd.DataFrame) -> dict[str, Figure]:
-        own = runs if x == "k" else runs[runs.k == K]
+        own = runs[(runs.reading == NEARVEIL) & ((x == "k") | (runs.k == K))]
         found = means(own, ["dataset", series, x], list(_RECALL))
         figure, places = _grid(_names(own), _RECALL)
         for (row, dataset), axes in places.items():
@@ -154,7 +154,7 @@ def figure9_figures(runs: pd.DataFrame) -> dict[str, Figure]:
     titles = {"recall": "recall", "mse_km2": "distance MSE (km²)"}
     shown = [(prefix + column, f"{title}, {queries}") for prefix, queries in (("", "uniform"), ("users_", "from users"))
              for column, title in titles.items()]  # fmt: skip
-    found = means(runs, ["dataset", "gamma"], [column for column, _ in shown])
+    found = means(runs[runs.reading == NEARVEIL], ["dataset", "gamma"], [column for column, _ in shown])
     figure, axes = panels(len(shown), columns=2)
     for own, (column, title) in zip(axes, shown, strict=True):
         for dataset, line in found.groupby("dataset", sort=False):

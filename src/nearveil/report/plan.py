@@ -10,20 +10,12 @@ from nearveil.report.style import PALETTE, add_legend, house_style, panels, plai
 from nearveil.report.tables import cells_of, frame_text
 from nearveil.report.text_table import TEXT_WIDTH, text_table
 
-_WITHIN = (
-    "Its guarantee holds within an interval only, and the interval of each user is disclosed; no mechanism whose "
-    "guarantee holds between all locations meets the goal."
-)
 _EXPOSED = {"found": "Users found within 100 m", "named_sparsest": "Users named in the sparsest tenth"}
-_CHANCE = "That it meets the goal may be chance: ask for more than you need."
 
 
 def plan_text(plan: Plan) -> str:
     """Return a plan as text."""
-    best = plan.rows[0]
-    cautions = [] if best.contender.between_all_places or plan.recommended is None else [_WITHIN]
-    cautions += [_CHANCE] if plan.verdict(best) == "met (may be chance)" else []
-    paragraphs = [plan.sentence, " ".join(cautions), _how_measured(plan)]
+    paragraphs = [plan.sentence, " ".join(plan.cautions), _how_measured(plan)]
     paragraphs += [f"Left out: {reason}." for reason in plan.left_out] + [f"{note}." for note in plan.notes]
     first, caution, *about = map(_wrapped, paragraphs)
     table = frame_text(plan.table, width=TEXT_WIDTH)

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 from nearveil.attacks.base import Attack
 from nearveil.attacks.registry import ATTACKS, attack_class, attack_reference
-from nearveil.errors import OutputError, UsageError
+from nearveil.errors import DataError, OutputError, UsageError
 from nearveil.evaluation import paper_numbers, studies
 from nearveil.evaluation.studies.claims import verdicts
 from nearveil.evaluation.study import Part, Scope, code_digest, measure
@@ -145,13 +145,24 @@ def reproduce(
         attacks=_others(attacks, "table1", names, _named_attack, set(ATTACKS)),
     )  # fmt: skip
     parts = [studies.load(name) for name in names]
+    if people is not None and not any(row["dataset"] in populations for one in parts for row in one.grid(scope)):
+        raise UsageError(f"{part} is measured on no users; leave yours out")
     if people is not None and out is not None and warn:
         warn(f"the files in {out} are computed from true locations, and maps show them; do not publish")
     kept = None if out is None else _folder(Path(out)) / _KEPT
-    measured, shown = {}, {}
+    measured, shown, sections = {}, {}, []
     for one in parts:
-        with (progress or no_bar)(one.title, len(one.grid(scope))) as advance:
-            found = measure(one, scope, populations, cores=cores or os.cpu_count() or 1, folder=kept, progress=advance)
+        try:
+            with (progress or no_bar)(one.title, len(one.grid(scope))) as advance:
+                used = cores or os.cpu_count() or 1
+                found = measure(one, scope, populations, cores=used, folder=kept, progress=advance)
+        except (DataError, UsageError) as error:
+            # Users may be too few for one part and enough for others.
+            if len(parts) == 1:
+                raise
+            sections.append(Section(one.name, one.title, problem=str(error)))
+            (warn or str)(f"{one.title}: {error}")
+            continue
         measured[one.name] = shown[one.name] = found
         if one.name in beside:
             others = beside[one.name]
@@ -159,22 +170,19 @@ def reproduce(
             if strange:
                 raise UsageError(f"{theirs} has a data set {min(strange)!r}, which neither the paper nor this call has")
             shown[one.name] = pd.concat([found, others[others["dataset"].isin(found["dataset"])]], ignore_index=True)
+        with house_style():
+            rows = shown[one.name]
+            drawn = {} if out is None else _figures(one.name, rows, populations)
+            sections.append(Section(one.name, one.title, one.tables(rows), drawn, one.facts(rows)))
+    claims = verdicts(measured)
+    if part != PAPER:
+        claims = claims[~claims["verdict"].str.startswith("not measured")].reset_index(drop=True)
+    tables = {name: table for each in sections for name, table in each.tables.items()}
+    done = Reproduction(scope, measured, tables, claims)
+    if out is None:
+        return done
+    about = _about(part, parts, scope, populations) | {"theirs": bool(beside)}
     with house_style():
-        sections = [
-            Section(
-                one.name, one.title, one.tables(shown[one.name]),
-                {} if out is None else _figures(one.name, shown[one.name], populations), one.facts(shown[one.name]),
-            )
-            for one in parts
-        ]  # fmt: skip
-        claims = verdicts(measured)
-        if part != PAPER:
-            claims = claims[~claims["verdict"].str.startswith("not measured")].reset_index(drop=True)
-        tables = {name: table for one in sections for name, table in one.tables.items()}
-        done = Reproduction(scope, measured, tables, claims)
-        if out is None:
-            return done
-        about = _about(part, parts, scope, populations) | {"theirs": bool(beside)}
         return replace(done, files=_write(Path(out), done, sections, about, private=people is not None))
 
 
@@ -196,7 +204,8 @@ def _write(
         saves |= {f"{name}.png": partial(save_png, figure) for name, figure in one.figures.items()}
         for name, table in one.tables.items():
             saves[f"{name}.md"] = partial(Path.write_text, data=frame_markdown(table, one.title), encoding="utf-8")
-        saves[f"{one.name}.csv"] = partial(done.runs[one.name].to_csv, index=False, lineterminator="\n")
+        if one.name in done.runs:
+            saves[f"{one.name}.csv"] = partial(done.runs[one.name].to_csv, index=False, lineterminator="\n")
     for name, save in saves.items():
         with replacing(folder / name, force=True, private=private) as path:
             save(path)

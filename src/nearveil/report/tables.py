@@ -12,8 +12,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from nearveil.evaluation.attack_experiment import AttackRow
-from nearveil.evaluation.best_attacker import BestAttacker
 from nearveil.evaluation.stats import Estimate, Mean, Share
+from nearveil.evaluation.tradeoff import BestAttacker
 from nearveil.report.text_table import text_table
 
 if TYPE_CHECKING:

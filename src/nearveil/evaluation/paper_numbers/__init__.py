@@ -54,9 +54,7 @@ def theirs(path: Path) -> dict[str, pd.DataFrame]:
     """
     try:
         found = pd.read_csv(path)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read as CSV: {error.strerror}") from None
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read as CSV: {error}") from None
     name = next((name for name, wanted in (("table1", _TABLE1), ("table3", _TABLE3)) if {*wanted} <= {*found}), None)
     if name is None:

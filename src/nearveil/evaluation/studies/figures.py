@@ -1,5 +1,7 @@
 """Figures 4 to 9: recall along the length of the list, the number of centers and the size of intervals; RSM's time.
 
+Each is measured in Nearveil's reading of what becomes of centers outside the region, and coarsely in others.
+
 For Figure 8, noise and resample adds noise again and again until the result lies in the disc: the same law, in a time
 without a bound. It and RSM are those of the reference, in NumPy.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 import statistics
 import timeit
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from nearveil.evaluation import paper
-from nearveil.evaluation.studies.protected import BASELINES, CENTERS, GAUSSIAN, KS, K, ask
+from nearveil.evaluation.studies.protected import BASELINES, CENTERS, GAUSSIAN, KS, NEARVEIL, K, ask
 from nearveil.evaluation.study import Part, Scope, differences, generator, means
 from nearveil.io.datasets import Dataset
 from nearveil.privacy.accounting import Noise
@@ -30,6 +33,7 @@ _NAMES = {
     "users_recall": "recall, queries from users", "users_mse_km2": "distance MSE (km²), queries from users",
 }  # fmt: skip
 _RECALLS, _FOUR = ("recall", "users_recall"), ("DPRS", *BASELINES)
+_OTHERS = ("kept", "clipped", "as printed")
 
 
 def measure(dataset: Dataset, **settings: Any) -> list[dict[str, Any]]:
@@ -42,35 +46,44 @@ def measure_lengths(dataset: Dataset, **settings: Any) -> list[dict[str, Any]]:
     return ask(dataset, ks=KS, **settings)
 
 
-def _by_k(scope: Scope, names: Sequence[str]) -> list[dict[str, Any]]:
-    return scope.grid(mechanism=names, epsilon=[3.0], centers=[CENTERS], queries=[scope.queries])
+def _by_k(scope: Scope, readings: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
+    # Baselines have no readings.
+    own = names if NEARVEIL in readings else ["DPRS"]
+    return scope.grid(mechanism=own, reading=readings, epsilon=[3.0], centers=[CENTERS], queries=[scope.queries])
 
 
-def _by_centers(scope: Scope, name: str) -> list[dict[str, Any]]:
+def _by_centers(scope: Scope, readings: Sequence[str], name: str) -> list[dict[str, Any]]:
     centers = (600, 1000) if scope.quick else (600, 700, 800, 900, 1000)
-    return scope.grid(mechanism=[name], epsilon=scope.epsilons, centers=centers, queries=[scope.queries])
+    size: dict[str, Any] = {"centers": centers, "queries": [scope.queries]}
+    return scope.grid(mechanism=[name], reading=readings, epsilon=scope.epsilons, **size)
 
 
-def _by_gamma(scope: Scope) -> list[dict[str, Any]]:
+def _by_gamma(scope: Scope, readings: Sequence[str]) -> list[dict[str, Any]]:
     gammas = (0.2, 0.5, 0.8) if scope.quick else (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-    return scope.grid(gamma=gammas, epsilon=[1.0], queries=[scope.queries])
+    return scope.grid(gamma=gammas, mechanism=["DPRS"], reading=readings, epsilon=[1.0], queries=[scope.queries])
+
+
+def _in_readings(scope: Scope, grid: Callable[[Scope, Sequence[str]], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return grid(scope, [NEARVEIL]) + ([] if scope.quick else grid(replace(scope, quick=True), _OTHERS))
 
 
 def against_half(runs: pd.DataFrame) -> pd.DataFrame:
     """Return what every other gamma has more than the paper's 0.5, paired."""
     columns = ["recall", "mse_km2"]
     found = [
-        differences(runs, ["dataset"], columns, of="gamma", first=gamma, second=PAPER_GAMMA).assign(gamma=gamma)
+        differences(runs, ["dataset", "reading"], columns, of="gamma", first=gamma, second=PAPER_GAMMA).assign(
+            gamma=gamma
+        )
         for gamma in sorted({*runs.gamma} - {PAPER_GAMMA})
     ]
-    return pd.concat(found)[["dataset", "gamma", *columns]]
+    return pd.concat(found)[["dataset", "reading", "gamma", *columns]]
 
 
 def _tables(
     runs: pd.DataFrame, name: str, by: list[str], paired: Callable[[pd.DataFrame], pd.DataFrame] | None = None
 ) -> dict[str, pd.DataFrame]:
     columns = [*_NAMES][1:] if name == "figure9" else _RECALLS
-    found = {name: means(runs, ["dataset", *by], columns)} | (
+    found = {name: means(runs[runs.reading == NEARVEIL], ["dataset", *by], columns)} | (
         {} if paired is None else {f"{name}-differences": paired(runs)}
     )
     return {each: table.rename(columns=_NAMES) for each, table in found.items()}
@@ -127,7 +140,8 @@ def populations() -> Mapping[str, Dataset]:
 def _figure(number: int, title: str, grid: Any, by: list[str], paired: Any = None) -> Part:
     work = measure_lengths if "k" in by else measure
     name = f"figure{number}"
-    return Part(name, f"Figure {number}: {title}", grid, work, partial(_tables, name=name, by=by, paired=paired))
+    tables = partial(_tables, name=name, by=by, paired=paired)
+    return Part(name, f"Figure {number}: {title}", partial(_in_readings, grid=grid), work, tables)
 
 
 _LIST, _MANY = "recall against the length of the list", "recall against the number of centers"

@@ -111,29 +111,22 @@ _NAMES = {
     "found": "found within 100 m", "named_sparsest": "named, sparsest tenth", "extra_m": "extra meters",
     "listed_m": "users listed (m)", "recall": "recall@10", "error_m": "attacker's error (m)", "named": "named",
 }  # fmt: skip
-_LEVELS = [(name, level) for name in ("found", "named_sparsest") for level in (0.5, 0.3, 0.2, 0.1)]
 _COMPARED_M = (300.0, 800.0)
 _USUAL_M, _TIMES = 500.0, "times"
 
 
 def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    found, settings, equal = curves(runs), [], []
+    found, settings = curves(runs), []
     for one in found:
-        whose = {"data set": one.dataset, "mechanism": one.contender.label}
         for value, point in zip(one.values, one.points, strict=True):
             measured = {label: point[name] for name, label in _NAMES.items()}
-            setting, promise = one.contender.parameter(value), one.contender.promise
-            settings.append({**whose, "setting": setting, **measured, "guarantee": promise})
-        row: dict[tuple[str, str], Any] = {("", label): text for label, text in whose.items()}
-        for name, level in _LEVELS:
-            there = one.at(name, np.full(_DRAWS + 1, level), "extra_m")
-            row[f"extra meters where {_NAMES[name]}", f"{100 * level:.0f} %"] = _estimate(there)
-        equal.append(row)
-    return {
-        "frontier": pd.DataFrame(settings),
-        "frontier-equal": pd.DataFrame(equal),
-        "among-equal-lists": _beside(found),
-    }
+            whose = {
+                "data set": one.dataset,
+                "mechanism": one.contender.label,
+                "setting": one.contender.parameter(value),
+            }
+            settings.append({**whose, **measured, "guarantee": one.contender.promise})
+    return {"frontier": pd.DataFrame(settings), "among-equal-lists": _beside(found)}
 
 
 def _beside(found: list[Curve]) -> pd.DataFrame:

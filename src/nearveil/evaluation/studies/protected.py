@@ -7,18 +7,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.spatial import cKDTree
 
+from nearveil.attacks.base import AttackResult, Outcome
+from nearveil.attacks.oracle import spot_of
 from nearveil.attacks.registry import attack_class
 from nearveil.attacks.simulator import SimulatedService
-from nearveil.errors import UsageError
 from nearveil.evaluation import paper
+from nearveil.evaluation.attack_experiment import AttackSetup, Instance, Service, compare, draw_instances, warm_up
 from nearveil.evaluation.stats import Mean
-from nearveil.evaluation.study import TAU_M, generator, means, shares
+from nearveil.evaluation.study import TAU_M, differences, generator, means
 from nearveil.evaluation.utility import QueryProtocol, draw_queries, measure_utilities
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
@@ -26,10 +28,9 @@ from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.square import Square
 from nearveil.mechanisms.srr import SRR
-from nearveil.nearby.index import nearest_rows
 from nearveil.privacy.accounting import Noise
 from nearveil.region import Region
-from nearveil.types import FloatArray, IntArray
+from nearveil.types import FloatArray
 
 CENTERS = 800
 """The paper does not say how many centers Table 3 has."""
@@ -48,7 +49,6 @@ READINGS: dict[str, dict[str, Any]] = {
 }
 """What the paper leaves open about DPRS, as choices of the reference: centers that noise throws out of the region, the
 scale of PIC's noise, and the order of the accounting. The first is what Nearveil does."""
-MOST_QUERIES, START_OFFSET_M = 1000, 100.0
 
 # Streams of a run: what is compared shares them.
 PROTECTION, QUERIES, ATTACKS, REFERENCE = 1, 2, 3, 4
@@ -74,8 +74,9 @@ def published(
     between opposite corners.
     """
     scaled = paper_region(dataset.region)
+    noise: Noise = "gaussian" if mechanism == GAUSSIAN else "laplace"
     if reading != NEARVEIL:
-        choices = {"m": centers, "gamma": gamma} | READINGS[reading] | dict(replaced)
+        choices: dict[str, Any] = {"m": centers, "gamma": gamma, "noise": noise} | READINGS[reading] | dict(replaced)
         square = scaled.to_square(dataset.places)
         found = paper.dprs(square, epsilon, generator(seed, run, PROTECTION), **choices)
         return None, scaled.to_metres(scaled.clip(scaled.from_square(found.points)))
@@ -85,7 +86,6 @@ def published(
         "Square": lambda: Square(epsilon=epsilon, **common),
         "2D Laplace": lambda: PlanarLaplace(noise_m=4 * scaled.radius_m / epsilon, **common),
     }
-    noise: Noise = "gaussian" if mechanism == GAUSSIAN else "laplace"
     dprs = partial(DPRS, release="paper", epsilon=epsilon, noise=noise, centres=centers, gamma=gamma, **common)
     own = baselines.get(mechanism, dprs)().fitted_on(dataset.places)
     return own, dataset.region.to_metres(own.perturb(dataset.places))
@@ -96,7 +96,7 @@ def ask(
 ) -> list[dict[str, Any]]:
     """Publish everybody once, and return what lists are worth, for uniform queries and for queries from users."""
     served_m = published(dataset, seed=seed, run=run, **settings)[1]
-    return utility(dataset, served_m, queries, seed, run, [k for k in ks if k < len(dataset.places) - 1])
+    return utility(dataset, served_m, queries, seed, run, [k for k in ks if k < len(dataset.places) - 1] or ks)
 
 
 def ask_and_attack(
@@ -133,70 +133,52 @@ def utility(
     return rows
 
 
-class Targets(NamedTuple):
-    """Whom to attack, and from where: starts within 100 m of random users, and the k-th user in the list there."""
-
-    starts_m: FloatArray
-    users: IntArray
-
-
-def targets(dataset: Dataset, served_m: FloatArray, k: int, count: int, seed: int, run: int) -> Targets:
-    """Draw targets by the paper's protocol; the starts are the same whatever is published."""
-    if k > len(served_m):
-        raise UsageError(f"a list of {k} users needs more than the {len(served_m):,} that there are")
-    rng = generator(seed, run, ATTACKS)
+def targets(dataset: Dataset, served_m: FloatArray, k: int, count: int, seed: int, run: int) -> list[Instance]:
+    """Draw whom to attack by the paper's protocol; the starts are the same whatever is published."""
+    service = SimulatedService(dataset.region, served_m, rng=seed)
     true_m = dataset.region.to_metres(dataset.places)
-    length, angle = START_OFFSET_M * np.sqrt(rng.random(count)), 2 * np.pi * rng.random(count)
-    starts = true_m[rng.integers(len(true_m), size=count)] + (length * (np.cos(angle), np.sin(angle))).T
-    return Targets(starts, nearest_rows(served_m, starts, k)[:, -1])
+    return draw_instances(service, true_m, k=k, count=count, rng=generator(seed, run, ATTACKS))
 
 
 def attack_users(
-    name: str, dataset: Dataset, served_m: FloatArray, chosen: Targets, *, k: int, accounts: int = 1, seed: int,
-    through: Mechanism | None = None, tells_exact: bool = False,
+    name: str, dataset: Dataset, served_m: FloatArray, drawn: Sequence[Instance], *, k: int, accounts: int = 1,
+    seed: int, through: Mechanism | None = None, tells_exact: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """Attack users of a service that has them at ``served_m``; accounts are published ``through`` a mechanism."""
     attack = attack_class(name).for_region(dataset.region, tau_m=TAU_M, colluders=accounts)
-    service = SimulatedService(dataset.region, served_m, colluder_mechanism=through, rng=seed, tells_exact=tells_exact)
-
-    def one(number: int) -> tuple[FloatArray | None, int, float]:
-        start = tuple(chosen.starts_m[number].tolist())
-        oracle = service.oracle(k=k, colluders=accounts, most_queries=MOST_QUERIES, rng=seed + 1 + number)
-        found = attack.infer(oracle, int(chosen.users[number]), start)
-        return None if found.estimate is None else np.array(found.estimate), found.queries, found.seconds
-
-    return _scores(one, dataset, chosen)
+    service = _service(dataset, served_m, seed=seed, accounts_through=through, tells_exact=tells_exact)
+    setup = AttackSetup(attack, accounts)
+    warm_up(setup, dataset.region, service.answers)
+    return _scores(service.attack(setup, k, drawn), drawn, service, dataset)
 
 
 def attack_with_reference(
-    name: str, dataset: Dataset, served_m: FloatArray, chosen: Targets, *, k: int, seed: int, run: int, **choices: Any
-) -> dict[str, Any]:
+    name: str, dataset: Dataset, served_m: FloatArray, drawn: Sequence[Instance], *, k: int, seed: int, run: int,
+    **choices: Any,
+) -> dict[str, Any]:  # fmt: skip
     """Do the same with ``gi_lia`` or ``zo_lia`` of the reference."""
     attack = {"GI-LIA": paper.gi_lia, "ZO-LIA": paper.zo_lia}[name]
-    tree, rng = cKDTree(served_m), generator(seed, run, REFERENCE)
-
-    def one(number: int) -> tuple[FloatArray | None, int, float]:
+    tree, rng, found = cKDTree(served_m), generator(seed, run, REFERENCE), list[AttackResult]()
+    for one in drawn:
         started = time.perf_counter()
-        found = attack(tree, int(chosen.users[number]), chosen.starts_m[number], k, rng, **choices)
-        return found.point, found.queries, time.perf_counter() - started
+        point, queries = attack(tree, one.target, np.array(one.start), k, rng, **choices)
+        own: dict[str, Any] = {"queries": queries, "seconds": time.perf_counter() - started}
+        found.append(AttackResult(attack=name, outcome=Outcome.FOUND, estimate=spot_of(point), **own))
+    return _scores(found, drawn, _service(dataset, served_m), dataset)
 
-    return _scores(one, dataset, chosen)
+
+def _service(dataset: Dataset, served_m: FloatArray, **options: Any) -> Service:
+    return Service(region=dataset.region, places=dataset.region.from_metres(served_m), **options)
 
 
 def _scores(
-    one: Callable[[int], tuple[FloatArray | None, int, float]], dataset: Dataset, chosen: Targets
+    found: Sequence[AttackResult], drawn: Sequence[Instance], service: Service, dataset: Dataset
 ) -> dict[str, Any]:
-    true_m = dataset.region.to_metres(dataset.places)[chosen.users]
-    edge = np.array(dataset.region.half_extent_m)
-    # Compiling is not a cost of the attack.
-    one(0)
-    found = [one(number) for number in range(len(chosen.users))]
-    # The region is public, and an attack that believes nothing has its start.
-    guesses = [start if point is None else point for (point, _, _), start in zip(found, chosen.starts_m, strict=True)]
-    error_m = np.linalg.norm(np.clip(np.array(guesses), -edge, edge) - true_m, axis=1)
-    queries, seconds = (np.mean([each[column] for each in found]) for column in (1, 2))
-    acc, own = np.mean(error_m <= TAU_M), {"dist_m": error_m.mean(), "cost_s": seconds, "queries": queries}
-    return {name: float(value) for name, value in (own | {"acc": acc}).items()} | {"instances": len(found)}
+    true_m = dataset.region.to_metres(dataset.places)
+    attempts = [compare(*one, service, true_m=true_m) for one in zip(found, drawn, strict=True)]
+    error_m, _, queries, seconds, *_ = np.array(attempts).T
+    columns = {"dist_m": error_m, "cost_s": seconds, "queries": queries, "acc": error_m <= TAU_M}
+    return {name: float(values.mean()) for name, values in columns.items()} | {"instances": len(found)}
 
 
 def estimated(runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
@@ -204,12 +186,9 @@ def estimated(runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> 
 
     Numbers of others come without a number of users, and perhaps without a column: then there is nothing.
     """
-    found_shares = [name for name in columns if name.startswith("acc")]
-    found = means(runs, by, [name for name in columns if name not in found_shares])
-    others = runs["instances"].isna()
-    parts = [shares(runs[~others], by, found_shares, "instances"), means(runs[others], by, found_shares)]
-    joined = found.merge(pd.concat([part for part in parts if len(part)]), on=list(by))[[*by, *columns]]
-    return joined.map(lambda cell: None if isinstance(cell, Mean) and math.isnan(cell.value) else cell)
+    shares = [name for name in columns if name.startswith("acc")]
+    found = means(runs, by, columns, shares=shares, cases="instances")
+    return found.map(lambda cell: None if isinstance(cell, Mean) and math.isnan(cell.value) else cell)
 
 
 def beside(found: pd.DataFrame, by: Sequence[str], columns: Mapping[str, str], of: str) -> pd.DataFrame:
@@ -224,11 +203,10 @@ def beside(found: pd.DataFrame, by: Sequence[str], columns: Mapping[str, str], o
 
 
 def disagreements(
-    found: pd.DataFrame, by: Sequence[str], columns: Sequence[str], of: str, pair: tuple[str, str]
-) -> tuple[int, int]:
-    """Count pairs of intervals that do not meet, and all that there are, ``of`` two sources at the same settings."""
-    one, other = (found[found[of] == name].set_index(list(by)) for name in pair)
-    pairs = [(one[name][key], other[name][key]) for key in one.index.intersection(other.index) for name in columns]
+    runs: pd.DataFrame, by: Sequence[str], columns: Sequence[str], of: str, pair: tuple[str, str]
+) -> dict[str, int]:
+    """Count paired differences of two sources whose interval does not hold nought, and all that there are."""
+    found = differences(runs, by, columns, of=of, first=pair[0], second=pair[1])
     # A single run has no interval to judge by.
-    known = [(a, b) for a, b in pairs if None not in (a.low, b.low)]
-    return sum(a.low > b.high or b.low > a.high for a, b in known), len(known)
+    known = [one for name in columns for one in found[name] if one.half_width is not None]
+    return {"disagreements": sum(abs(one.value) > one.half_width + 1e-9 for one in known), "compared": len(known)}

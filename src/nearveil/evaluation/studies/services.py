@@ -7,7 +7,7 @@ have an order. Where users are protected, the Bayes attacker guesses from what i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
@@ -23,7 +23,8 @@ from nearveil.attacks.policies import PRESETS, as_policy
 from nearveil.attacks.scores import NAMING_TARGETS
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_experiment import Instance, instances_of_person
+from nearveil.evaluation import attack_experiment
+from nearveil.evaluation.attack_experiment import AttackSetup, Instance, compare, instances_of_person
 from nearveil.evaluation.contenders import contender
 from nearveil.evaluation.stats import Share, mean_over_runs, share_over_runs
 from nearveil.evaluation.study import TAU_M, Part, Scope, generator
@@ -40,7 +41,7 @@ USERS, SLOW_USERS, MAPPED_USERS = 100, 40, 2_000
 # Users in a list, the attacker's accounts, users that a start is near to.
 _K, _ACCOUNTS, _AROUND = 10, 4, 21
 _QUICK_CITY, _QUICK_USERS, _QUICK_GUESSES = 400, 20, 100
-_AT_ONCE, _MOST = 10, 0.5
+_MOST = 0.5
 _TARGETS, _STARTS, _ORACLE, _NOISE, _CITY = range(11, 16)
 
 
@@ -94,34 +95,33 @@ SERVICES: Mapping[str, Service] = {
 """Services as people build them; the last two with noise."""
 
 
+def own_city(scope: Scope) -> list[str]:
+    """Return your own users; the paper's are check-ins and nobody's homes, and there is a city in their place."""
+    return [name for name in scope.datasets if name not in set(DatasetName)] or [CITY]
+
+
 def grid(scope: Scope) -> list[dict[str, Any]]:
-    """Every service under the attack, in parts; under a campaign; and before the Bayes attacker."""
-    papers = {name.value for name in DatasetName}
-    own = [name for name in scope.datasets if name not in papers] or [CITY]
+    """Every service under the attack, run by run; and once under a campaign and before the Bayes attacker."""
     city, mapped, guessed = 0, MAPPED_USERS, NAMING_TARGETS
     if scope.quick:
         city, mapped, guessed = _QUICK_CITY, _QUICK_CITY, _QUICK_GUESSES
     rows = []
-    for dataset, (name, service) in product(own, SERVICES.items()):
+    for dataset, (name, service) in product(own_city(scope), SERVICES.items()):
         most = _QUICK_USERS if city else SLOW_USERS if service.is_slow else USERS
-        users = min(most, scope.runs * scope.instances)
-        # Slow attacks are shared out; a mechanism that is fitted is fitted once.
-        size = _AT_ONCE if service.is_slow else users
-        work = [("attack", first, min(size, users - first)) for first in range(0, users, size)]
+        users = math.ceil(min(most, scope.runs * scope.instances) / scope.runs)
+        work = [("attack", run, users) for run in range(scope.runs)]
         work += [("campaign", 0, mapped)] if service.mapped_k else []
         work += [("best attacker", 0, guessed)] if service.protection is not None else []
-        common = {"dataset": dataset, "service": name, "city": city, "seed": scope.seed, "run": 0}
-        rows += [common | {"by": by, "first": first, "users": count} for by, first, count in work]
+        common = {"dataset": dataset, "service": name, "city": city, "seed": scope.seed}
+        rows += [common | {"by": by, "run": run, "users": count} for by, run, count in work]
     return rows
 
 
-def measure(
-    dataset: Dataset, *, service: str, city: int, by: str, first: int, users: int, seed: int, run: int
-) -> list[dict[str, Any]]:
+def measure(dataset: Dataset, *, service: str, city: int, by: str, users: int, seed: int, run: int) -> dict[str, Any]:
     """Attack some users, or map all of them, or guess from what is published."""
     kind = SERVICES[service]
     wanted = users if by == "campaign" else city
-    known = _some(dataset, wanted, generator(seed, run, _CITY)) if wanted else dataset
+    known = _some(dataset, wanted, generator(seed, 0, _CITY)) if wanted else dataset
     published = known.places
     if kind.protection is not None:
         name, setting = kind.protection
@@ -129,13 +129,15 @@ def measure(
         published = mechanism.perturb(known.places)
         if by == "best attacker":
             sizes = Sizes(targets=users, named=users)
-            return [what_attackers_get(mechanism, known.places, published, sizes=sizes, seed=seed, run=run)]
-    policy = as_policy(kind.policy or None)
-    served_m = policy.snapped(known.region.to_metres(published), known.region.half_extent_m)
-    behind = SimulatedService(known.region, served_m, policy=policy, rng=generator(seed, run, _ORACLE))
+            return what_attackers_get(mechanism, known.places, published, sizes=sizes, seed=seed, run=run)
+    behind = attack_experiment.Service(
+        region=known.region, places=published, answers=Answers.parse(kind.answers),
+        policy=as_policy(kind.policy or None), seed=int(generator(seed, run, _ORACLE).integers(2**31)),
+    )  # fmt: skip
     if by == "campaign":
-        return [_map(known, behind, served_m, kind.mapped_k, seed)]
-    return _attack(known, kind, behind, served_m, first=first, users=users, seed=seed, run=run)
+        return _map(behind, kind.mapped_k, seed)
+    targets = generator(seed, run, _TARGETS).permutation(len(known.places))[:users].tolist()
+    return _attack(behind, known.region.to_metres(known.places), kind.k, targets, generator(seed, run, _STARTS))
 
 
 def _some(dataset: Dataset, users: int, rng: np.random.Generator) -> Dataset:
@@ -145,31 +147,27 @@ def _some(dataset: Dataset, users: int, rng: np.random.Generator) -> Dataset:
 
 
 def _attack(
-    dataset: Dataset, kind: Service, behind: SimulatedService, served_m: FloatArray, *, first: int, users: int,
-    seed: int, run: int,
-) -> list[dict[str, Any]]:  # fmt: skip
-    """One row for each user attacked, who are the same through every service."""
-    answers, k = Answers.parse(kind.answers), min(kind.k or len(served_m), len(served_m))
-    true_m, rows = dataset.region.to_metres(dataset.places), list[dict[str, Any]]()
-    attack = Adaptive.for_region(dataset.region, tau_m=TAU_M, colluders=_ACCOUNTS)
-    for target in generator(seed, run, _TARGETS).permutation(len(true_m))[first : first + users].tolist():
-        own = generator(seed, target, _STARTS)
-        if answers.is_list:
-            start = _start(behind, served_m, target, k, own)
-            if start is None:
-                # No list shows this user: more of them than it takes are at one point of a grid.
-                rows.append({"user": target, "found": False, "certified": False, "false": False})
-                continue
-            result = attack.infer(behind.oracle(k=k, colluders=_ACCOUNTS, rng=own), target, start.start)
-        else:
-            result = attack.locate(behind.person_oracle(answers, target, rng=own), None)
-        estimate = (math.inf, math.inf) if result.estimate is None else result.estimate
-        true, served = (math.dist(estimate, places[target]) for places in (true_m, served_m))
-        rows.append({
-            "user": target, "error_m": true, "queries": result.queries, "found": true <= TAU_M,
-            "certified": result.certified, "false": result.certified and served > TAU_M,
-        })  # fmt: skip
-    return rows
+    behind: attack_experiment.Service, true_m: FloatArray, k: int, targets: Sequence[int], rng: np.random.Generator
+) -> dict[str, Any]:
+    """Attack users, who are the same through every service; whom no list shows is not found."""
+    k = min(k or len(true_m), len(true_m))
+    drawn = [Instance((0.0, 0.0), target) for target in targets]
+    if behind.answers.is_list:
+        opened = behind.open()
+        starts = [_start(opened, behind.served_m, target, k, rng) for target in targets]
+        # More users than a list takes may be at one point of a grid.
+        drawn = [start for start in starts if start is not None]
+    attack = Adaptive.for_region(behind.region, tau_m=TAU_M, colluders=_ACCOUNTS)
+    results = behind.attack(AttackSetup(attack, _ACCOUNTS), k, drawn)
+    attempts = [compare(*one, behind, true_m=true_m) for one in zip(results, drawn, strict=True)]
+    known = [one for one, result in zip(attempts, results, strict=True) if result.estimate is not None]
+    certified = [one for one in attempts if one.certified]
+    return {
+        "users": len(targets), "unlisted": len(targets) - len(drawn),
+        "found": sum(one.error_m <= TAU_M for one in known) / len(targets),
+        "queries": float(np.mean([one.queries for one in attempts])) if attempts else None,
+        "certified": len(certified) / len(targets), "false": sum(one.served_error_m > TAU_M for one in certified),
+    }  # fmt: skip
 
 
 def _start(
@@ -182,11 +180,13 @@ def _start(
     return None
 
 
-def _map(dataset: Dataset, behind: SimulatedService, served_m: FloatArray, k: int, seed: int) -> dict[str, Any]:
+def _map(behind: attack_experiment.Service, k: int, seed: int) -> dict[str, Any]:
+    served_m = behind.served_m
     campaign = Campaign(
-        half_extent_m=dataset.region.half_extent_m, tau_m=TAU_M, most_questions=2 * len(served_m), seed=seed
+        half_extent_m=behind.region.half_extent_m, tau_m=TAU_M, most_questions=2 * len(served_m), seed=seed
     )
-    result = campaign.run(behind.oracle(k=min(k, len(served_m)), colluders=0, most_queries=2 * len(served_m)))
+    oracle = behind.open().oracle(k=min(k, len(served_m)), colluders=0, most_queries=2 * len(served_m))
+    result = campaign.run(oracle)
     errors_m = np.hypot(*(result.estimates_m - served_m[np.array(result.people, dtype=np.int64)]).T)
     return {"queries": result.questions, "located": int((errors_m <= TAU_M).sum())}
 
@@ -196,11 +196,12 @@ def summary(runs: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (dataset, name), group in runs.groupby(["dataset", "service"], sort=False):
         parts = dict(list(group.groupby("by")))
-        attacked, users = parts["attack"], len(parts["attack"])
-        asked = attacked["queries"].dropna().tolist()
-        row = {"dataset": dataset, "service": name, "users": users, "queries": mean_over_runs(asked)}
-        row |= {column: _share(attacked[column].mean(), users) for column in ("found", "certified")}
-        row |= {"false": int(attacked["false"].sum()), "unlisted": users - len(asked)}
+        attacked = parts["attack"]
+        each = int(attacked["users"].iloc[0])
+        row = {"dataset": dataset, "service": name, "users": int(attacked["users"].sum())}
+        row |= {"queries": mean_over_runs(attacked["queries"].dropna().tolist())}
+        row |= {of: share_over_runs((attacked[of] * each).tolist(), each) for of in ("found", "certified")}
+        row |= {of: int(attacked[of].sum()) for of in ("false", "unlisted")}
         mapped, best = (parts[by].iloc[0] if by in parts else None for by in ("campaign", "best attacker"))
         row["campaign"] = None if mapped is None or not mapped["located"] else mapped["queries"] / mapped["located"]
         row["located"] = None if mapped is None else mapped["located"] / mapped["users"]

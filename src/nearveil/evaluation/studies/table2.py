@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
@@ -22,9 +21,7 @@ _COLUMNS = {
 def measure(dataset: Dataset, *, seed: int) -> dict[str, Any]:
     """Describe a population, in which nothing is random."""
     del seed
-    return {"source": dataset.source} | {
-        name: value for name, value in asdict(describe_dataset(dataset)).items() if name != "name"
-    }
+    return {"source": dataset.source} | describe_dataset(dataset)
 
 
 def _tables(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:

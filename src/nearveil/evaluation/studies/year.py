@@ -13,15 +13,13 @@ import pandas as pd
 
 from nearveil.evaluation.longitudinal import MONTHS, addresses, density, pairs, score_months
 from nearveil.evaluation.movement import BAD_GPS, GOOD_GPS, MONTH, commute, stay_put
-from nearveil.evaluation.study import Part, Scope, generator, means, shares
-from nearveil.io.datasets import Dataset, DatasetName
-from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
+from nearveil.evaluation.studies.services import own_city, populations
+from nearveil.evaluation.study import Part, Scope, generator, means
+from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.nearby.publishing.protection import Protection
-from nearveil.region import named_region
 
-CITY = "demo city"
 AT_HOME, COMMUTES = "stays at home", "commutes"
 DRAWN_AGAIN, USUAL, FEW_PLACES, AMONG = "500 m, drawn again", "500 m", "500 m, 5 places", "among 100"
 SERVICES: dict[str, dict[str, Any]] = {
@@ -45,15 +43,13 @@ BY = ["dataset", "service", "users", "gps", "attacker"]
 
 
 def _grid(scope: Scope) -> list[dict[str, Any]]:
-    papers = {name.value for name in DatasetName}
-    own = [name for name in scope.datasets if name not in papers] or [CITY]
     # Users who commute take longer.
     cases = {AT_HOME: 2 * scope.instances, COMMUTES: scope.instances}
     until = _QUICK_UNTIL if scope.quick else MONTHS[-1]
     return [
         {"dataset": name, "service": service, "users": users, "gps": gps, "cases": cases[users], "until": until}
         | {"seed": scope.seed, "run": run}
-        for name in own
+        for name in own_city(scope)
         for service, users, gps in _CURVES
         for run in range(scope.runs)
     ]
@@ -89,7 +85,7 @@ def measure(
 
 def found_by_months(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the share found with its interval, and of how many users, for each curve and number of months."""
-    found = shares(runs, [*BY, "months", "cases"], ["found"], "cases")
+    found = means(runs, [*BY, "months", "cases"], ["found"], shares=["found"], cases="cases")
     return found.assign(people=found.cases * runs.run.nunique())
 
 
@@ -117,9 +113,4 @@ def _facts(runs: pd.DataFrame) -> dict[str, Any]:
     return facts
 
 
-def _populations() -> dict[str, Dataset]:
-    region = named_region("san-francisco")
-    return {CITY: Dataset(CITY, region, synthetic_city(PEOPLE, region, rng=SEED), "generated")}
-
-
-PART = Part("year", "What a year gives away", _grid, measure, _tables, _facts, _populations)
+PART = Part("year", "What a year gives away", _grid, measure, _tables, _facts, populations)
