@@ -10,7 +10,7 @@ import pytest
 
 from nearveil.cli.populations import file_population
 from nearveil.geodesy import degrees_from, degrees_to
-from nearveil.io.people import ReadOptions
+from nearveil.io.location import ReadOptions
 from nearveil.region import Region
 from tests.cli.conftest import Run
 from tests.cli.test_bad_input import check
