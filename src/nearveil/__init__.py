@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nearveil.evaluation.campaign import CampaignOutcome, attack_campaign
     from nearveil.evaluation.plan import Goal, Plan, plan
     from nearveil.io.density import Density, read_density
-    from nearveil.io.location import ReadOptions
+    from nearveil.io.people import ReadOptions
     from nearveil.mechanisms.axis_laplace import AxisLaplace
     from nearveil.mechanisms.base import Mechanism
     from nearveil.mechanisms.cells import Cells, cells_from_json, load_cells
@@ -153,7 +153,7 @@ _HOMES = {
     "PopulationAttack": "nearveil.evaluation.attack",
     "ProtectResult": "nearveil.release.protect",
     "Randomness": "nearveil.randomness",
-    "ReadOptions": "nearveil.io.location",
+    "ReadOptions": "nearveil.io.people",
     "Region": "nearveil.region",
     "Reproduction": "nearveil.report.reproduce",
     "SRR": "nearveil.mechanisms.srr",
