@@ -7,7 +7,7 @@ import pytest
 
 from nearveil.attacks.registry import ATTACKS
 from nearveil.cli.populations import file_population
-from nearveil.io.people import ReadOptions
+from nearveil.io.location import ReadOptions
 from nearveil.region import Region
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run, write_people

@@ -12,7 +12,7 @@ from nearveil.evaluation.contenders import Contender, deployable
 from nearveil.evaluation.plan import Effort
 from nearveil.evaluation.tradeoff import Sizes
 from nearveil.io.datasets import Dataset
-from nearveil.io.people import ReadOptions
+from nearveil.io.location import ReadOptions
 from nearveil.region import Region
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run, write_people
@@ -65,7 +65,7 @@ def test_every_command_means_what_was_measured(
         raise UsageError("seen enough")
 
     monkeypatch.setattr(MechanismChoice, "build", spy)
-    read = ReadOptions(latitude="latitude", longitude="longitude", clip=True)
+    read = ReadOptions(latitude="latitude", longitude="longitude")
     command = planning.protect_command(few_csv, "san-francisco", read, made.protect_arguments(made.values[1]))
     run(*shlex.split(command)[1:])
     measured = made.fitted(made.values[1], Dataset("few", san_francisco, city[:200]), None)

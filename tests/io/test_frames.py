@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def geo_frame(crs: str | None = "EPSG:4326") -> Any:
     return frame.to_crs(crs) if crs else frame
 
 
-KINDS = {
+KINDS: dict[str, Callable[[], Any]] = {
     "pandas": lambda: pandas.DataFrame(DATA, index=["at 37.7", "at 37.8"]),
     "polars": lambda: polars.DataFrame(DATA),
     "arrow": lambda: pa.table(DATA).replace_schema_metadata({"secret": "37.7"}),

@@ -107,7 +107,7 @@ def places() -> np.ndarray:
 def test_a_column_that_repeats_the_location_is_found(places: np.ndarray) -> None:
     lat, lon = places.T
     wkb = shapely.to_wkb(shapely.points(places[:, ::-1]))
-    copies = {
+    copies: dict[str, Any] = {
         "number": lat,
         "west": -lon,
         "rounded": lat.round(3),
@@ -130,7 +130,7 @@ def test_a_column_that_repeats_the_location_is_found(places: np.ndarray) -> None
 def test_other_columns_are_none(places: np.ndarray) -> None:
     """A value within 100 m by chance: of 1,000 rows some have an age that fits, never half of them."""
     rng = np.random.default_rng(2)
-    others = {
+    others: dict[str, Any] = {
         "age": rng.integers(18, 80, 1000),
         "id": np.arange(1000),
         "shop": places[::-1, 0],

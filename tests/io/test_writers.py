@@ -62,7 +62,10 @@ def test_csv_stays_as_it_was(tmp_path: Path) -> None:
         ("\ufefflat,lon\n37.7,-122.4\n37.8,-122.5\n", "\ufefflat,lon\n37.123456,-122.654321\n37.5,-122.25\n"),
         ('p\n"37.7, -122.4"\n"37.8,-122.5"\n', 'p\n"37.123456, -122.654321"\n"37.5, -122.25"\n'),
         ("geom\nPOINT(-122.4 37.7)\nPOINT(1 2)\n", "geom\nPOINT (-122.654321 37.123456)\nPOINT (-122.25 37.5)\n"),
-        ("geom\nSRID=4326;POINT(1 2)\nSRID=4326;POINT(1 2)\n", "geom\nSRID=4326;POINT (-122.654321 37.123456)\nSRID=4326;POINT (-122.25 37.5)\n"),
+        (
+            "geom\nSRID=4326;POINT(1 2)\nSRID=4326;POINT(1 2)\n",
+            "geom\nSRID=4326;POINT (-122.654321 37.123456)\nSRID=4326;POINT (-122.25 37.5)\n",
+        ),
         ("latE7,lngE7\n377000000,-1224000000\n1,1\n", "latE7,lngE7\n371234560,-1226543210\n375000000,-1222500000\n"),
     ],
 )  # fmt: skip

@@ -17,7 +17,7 @@ from scipy.stats import chisquare
 
 from nearveil.audit.spec import mechanism_from_spec, mechanism_to_spec
 from nearveil.errors import UsageError
-from nearveil.io.files import read_people
+from nearveil.io.readers import read_points
 from nearveil.mechanisms import step_channel
 from nearveil.mechanisms.cell_steps import STEP, graph_of
 from nearveil.mechanisms.cells import Calibration, Cells
@@ -140,7 +140,7 @@ def test_half_of_all_users_have_fewer_than_half_as_many_nearer(
     real_data_folder: Path, san_francisco: Region, people: int, figure: Callable[..., None]
 ) -> None:
     """The distinct places of Brightkite, with cells from exact counts."""
-    check_ins = read_people(real_data_folder / "brightkite_sf.csv.gz", carry=False).points
+    check_ins = read_points(real_data_folder / "brightkite_sf.csv.gz")
     places = np.unique(check_ins[san_francisco.contains(check_ins)], axis=0)
     cells = cells_from_points(places, san_francisco, CellPlan(hide_among=people))
     place_m = san_francisco.to_metres(places)

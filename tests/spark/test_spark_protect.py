@@ -113,7 +113,7 @@ class FakeLedger:
     def charge(self, guarantees: Sequence[Guarantee], users: Sequence[str], counts: Sequence[int]) -> None:
         if max(counts) > self.most:
             raise UsageError("overspent")
-        assert [guarantee.unit for guarantee in guarantees] == ["per metre"]
+        assert [guarantee.unit for guarantee in guarantees] == ["per meter"]
         self.charged = dict(zip(users, counts, strict=True))
 
 

@@ -38,7 +38,7 @@ from nearveil.audit.bounds import clopper_pearson_high, clopper_pearson_low
 from nearveil.audit.subjects import AuditError, Place, PublishedSubject, Subject, checked_outputs
 from nearveil.errors import DataError, UsageError
 from nearveil.geodesy import wrap_longitude
-from nearveil.io.files import read_people
+from nearveil.io.readers import read_points
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray
 
@@ -599,7 +599,7 @@ def _write_rows(points: FloatArray, path: Path) -> None:
 
 def _read_rows(path: Path) -> FloatArray:
     try:
-        return read_people(path, carry=False).points
+        return read_points(path)
     except DataError as error:
         reason = str(error).replace(str(path), "it").split(";")[0]
         raise AuditError(

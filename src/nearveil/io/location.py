@@ -218,7 +218,7 @@ def location_in_column(name: str, crs: str | None, values: Callable[[str], Value
         if 2 * np.isfinite(points).all(axis=1).sum() > len(filled):
             srid = int(stated.max()) or None
             own = None if srid in (None, 4326) else epsg_name(f"EPSG:{srid}")
-            return Location(columns=(name,), style=style, crs=own or crs, srid=srid)
+            return Location(columns=(name,), style=style, crs=crs if srid is None else own, srid=srid)
     return None
 
 

@@ -26,7 +26,17 @@ from nearveil.errors import BadRowError, DataError, UsageError, require_package,
 from nearveil.io.location import Location, ReadOptions, Style, Values, epsg_name, find_location, objects, only_column
 from nearveil.types import FloatArray
 
-__all__ = ["STANDARD_STREAM", "Batch", "ReadOptions", "Source", "extension_of", "open_source", "plain", "read_points"]
+__all__ = [
+    "STANDARD_STREAM",
+    "Batch",
+    "ReadOptions",
+    "Source",
+    "column_values",
+    "extension_of",
+    "open_source",
+    "plain",
+    "read_points",
+]
 
 STANDARD_STREAM = "-"
 """Standard input where a file is read, standard output where one is written."""
@@ -234,12 +244,12 @@ def _decoded(location: Location, columns: list[pa.ChunkedArray]) -> FloatArray:
         columns = [pa.chunked_array([pc.struct_field(columns[0].combine_chunks(), axis)]) for axis in ("y", "x")]
         location = Location(columns=("y", "x"), crs=location.crs)
     if location.style is Style.NUMBERS:
-        return location.decode([_numbers(column, decimal_comma=location.decimal_comma) for column in columns])
+        return location.decode([column_values(column, decimal_comma=location.decimal_comma) for column in columns])
     return location.decode([objects(column.to_pylist()) for column in columns])
 
 
-def _numbers(column: pa.ChunkedArray, *, decimal_comma: bool) -> Values:
-    """Return a column as floats, NaN where one is missing, or as it is where some value is none."""
+def column_values(column: pa.ChunkedArray, *, decimal_comma: bool = False) -> Values:
+    """Return a column as floats, NaN where one is missing, or as objects where some value is none."""
     if decimal_comma and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         column = pc.replace_substring(column, ",", ".")
     try:
@@ -310,9 +320,7 @@ class _CsvSource(Source):
         self.delimiter = self._read.delimiter or max(fitting or marks, key=lambda mark: len(first(mark)))
         found = first(self.delimiter)
         if given and len(given) != len(found):
-            raise DataError(
-                f"columns= has {len(given)} names, and the first line {len(found)} values; name every column"
-            )
+            raise DataError(f"columns= has {len(given)} names, the first line {len(found)} values; name every column")
         self.names = given or tuple(found)
         self._malformed: dict[int, int] = {}
 
@@ -372,9 +380,7 @@ class _CsvSource(Source):
             raise
 
     def _no_end(self, where: str) -> DataError:
-        return DataError(
-            f"{self._file.name} has a quotation mark without an end, or a row over 1 MB{where}; correct it"
-        )
+        return DataError(f"{self._file.name} has a quotation mark without an end, or a row over 1 MB{where}")
 
     def bad_row(self, row: int) -> BadRowError:
         malformed = BadRowError(f"row {row} of {self._file.name} has more or fewer values than there are columns")
