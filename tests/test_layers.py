@@ -25,7 +25,7 @@ LAYERS = (
     {"nearby"},
     {"mechanisms"},
     {"privacy"},
-    {"region", "points", "projection", "sphere", "geodesy", "randomness", "io", "_old_faults"},
+    {"region", "points", "projection", "sphere", "geodesy", "randomness", "io"},
     {"errors", "types", "lengths", "kernels", "plugins", "html_card", "veil"},
 )
 # Results that can draw themselves: they load the pictures, which lie above them, in the method that draws.

@@ -41,7 +41,7 @@ def moved(degrees: FloatArray, bearing: FloatArray, distance_m: FloatArray) -> F
     ahead, aside = far * north, far * east
     up = sine * near + cosine * ahead
     out = cosine * near - sine * ahead
-    moved_to = np.empty(up.shape + (2,))
+    moved_to = np.empty((*up.shape, 2))
     moved_to[..., 0] = np.degrees(np.arctan2(up, np.sqrt(out * out + aside * aside)))
     moved_to[..., 1] = wrap_longitude(degrees[..., 1] + np.degrees(np.arctan2(aside, out)))
     return moved_to

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import filecmp
 import os
 import secrets
 from collections.abc import Iterator
@@ -41,13 +40,12 @@ def check_output(path: Path, *, force: bool) -> None:
 
 
 @contextmanager
-def replacing(path: Path, *, force: bool, private: bool = False, same_again: bool = False) -> Iterator[Path]:
+def replacing(path: Path, *, force: bool, private: bool = False) -> Iterator[Path]:
     """Give a temporary file beside ``path`` to write to; put it in place if nothing went wrong, else remove it.
 
-    A ``private`` file can be read by its owner alone, from the first byte on. With ``same_again``, a file that is there
-    may be written once more with the same contents.
+    A ``private`` file can be read by its owner alone, from the first byte on.
     """
-    check_output(path, force=force or same_again)
+    check_output(path, force=force)
     # Through a link to the file itself, which is what is to be replaced.
     path = path.resolve()
     # The extension stays, since it decides the format; the rest is short, since names may not be long.
@@ -57,8 +55,7 @@ def replacing(path: Path, *, force: bool, private: bool = False, same_again: boo
             os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         yield partial
         _flush_to_disk(partial)
-        is_same = same_again and path.is_file() and filecmp.cmp(partial, path, shallow=False)
-        _put_in_place(partial, path, force=force or is_same, private=private)
+        _put_in_place(partial, path, force=force, private=private)
     except OutputError:
         raise
     except OSError as error:
