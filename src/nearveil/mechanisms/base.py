@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 class Learned(Protocol):
     """What a mechanism learns from users of a region and is then public: intervals, cells."""
 
+    def __len__(self) -> int:
+        """How many intervals or cells there are."""
+
     @property
     def region(self) -> Region:
         """Where the users are."""

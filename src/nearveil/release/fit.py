@@ -41,7 +41,7 @@ class Fitted:
     @property
     def summary(self) -> str:
         """The result in one sentence."""
-        return f"{self.mechanism.learns} found, {self.guarantee.number}".capitalize()
+        return f"{len(self.learned):,} {self.mechanism.learns} found: {self.guarantee.number}"
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the intervals or cells, which are as public as what is released with them."""
