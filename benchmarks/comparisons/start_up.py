@@ -13,7 +13,7 @@ from benchmarks.measuring.timing import Contender, in_turns
 
 HELP_MOST_S = 0.5
 HELP, PROTECT_HELP = "nearveil --help", "nearveil protect --help"
-SMALL, PYTHON = "nearveil protect, 1,000 rows, compiled code kept", "Python itself"
+SMALL, PYTHON = "nearveil protect, 1,000 rows", "Python itself"
 
 
 def compare(effort: Effort) -> Iterator[Result]:
@@ -21,7 +21,7 @@ def compare(effort: Effort) -> Iterator[Result]:
     with TemporaryDirectory() as name:
         folder = Path(name)
         source = write_people(folder / "people.csv", 1_000)
-        protect = ["protect", str(source), str(folder / "out.csv"), "--force", "--set", "centres=20"]
+        protect = ["protect", str(source), str(folder / "out.csv"), "--force"]
         contenders = [
             Contender(PYTHON, _starting([sys.executable, "-c", "pass"])),
             Contender(HELP, _starting([*_command(), "--help"])),

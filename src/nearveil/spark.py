@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,14 +40,10 @@ try:
 except ImportError:
     raise missing_package("pyspark", "protecting a Spark DataFrame") from None
 
+if TYPE_CHECKING:
+    from nearveil.privacy.ledger import Ledger
+
 __all__ = ["Protected", "SparkFailedError", "protect"]
-
-
-class Ledger(Protocol):
-    """Keeps users' losses, as `nearveil.privacy.ledger.Ledger` does."""
-
-    def charge(self, guarantees: Sequence[Guarantee], users: Sequence[str], counts: Sequence[int]) -> None:
-        """Charge all users, each ``counts`` times, or refuse with an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,21 +276,14 @@ def _charged(
     most = users.agg(functions.max("count")).collect()[0][0]
     if by_place:
         # Veil's noise ends at 37 times its mean, which adds this much for places up to 10 times the mean apart.
-        guarantee = _counted_per_place(replace(guarantee, delta=8e-10), most)
+        guarantee = replace(guarantee, delta=8e-10).counted_per_place(most)
     elif most > 1:
         raise DataError("some users have several rows, and this mechanism takes one per user; use PlanarLaplace")
     if ledger is not None:
         charged = users.collect()
-        ledger.charge([guarantee], [str(row[0]) for row in charged], [int(row[1]) for row in charged])
+        counts = [int(row[1]) for row in charged] if by_place else None
+        ledger.charge([guarantee], [str(row[0]) for row in charged], counts)
     return guarantee
-
-
-def _counted_per_place(guarantee: Guarantee, most: int) -> Guarantee:
-    # To be replaced by Guarantee.counted_per_place(most).
-    return guarantee.with_note(
-        f"Counted per place, a cell as wide as a quarter of the noise: losses of a user's places add up, at most "
-        f"{most:,} in this release. Which rows are of one place is not hidden."
-    )
 
 
 def _mapped(df: DataFrame, task: Task, kinds: list[types.DataType]) -> DataFrame:

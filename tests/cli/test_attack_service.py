@@ -81,7 +81,7 @@ BAD = [
     (("--target", "ann"), 2, "--target and --truth together"),
     (("--target", "ann", "--truth", "here"), 2, "latitude and longitude"),
     (("--target", "ann", "--truth", "37.7,-122.4", "--targets", "3"), 2, "give one of them"),
-    (("--target", "ann", "--truth", "7.7,-122.4", "--region", "san-francisco"), 2, "--truth lies outside the region"),
+    (("--target", "ann", "--truth", "7.7,-122.4", "--region", "san-francisco"), 2, "--truth is outside the region"),
     (("--url", "http://example.org"), 2, "in clear"),
 ]
 

@@ -14,7 +14,7 @@ import pytest
 import nearveil as nv
 from nearveil.errors import DataError, UsageError
 
-ROWS = {
+ROWS: dict[str, Any] = {
     "id": ["ann", "ben", "cem"],
     "age": [30, 40, 50],
     "latitude": [52.52, -33.86, 90.0],

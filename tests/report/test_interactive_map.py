@@ -29,7 +29,7 @@ def test_users_are_where_they_are_and_where_they_went(monkeypatch: pytest.Monkey
     with pytest.raises(DataError, match="300 places before and 299 after"):
         nv.protection_map(PEOPLE, PEOPLE[1:], region=REGION)
     monkeypatch.setattr(interactive_map, "find_spec", lambda _: None)
-    with pytest.raises(UsageError, match=r"nearveil\[notebook\]"):
+    with pytest.raises(UsageError, match=r"nearveil\[research\]"):
         nv.protection_map(PEOPLE, PEOPLE, region=REGION)
 
 

@@ -2,8 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +12,12 @@ from pyspark import TaskContext
 from tests.spark.conftest import Frame
 
 import nearveil.spark
-from nearveil.errors import DataError, UsageError
+from nearveil.errors import DataError
 from nearveil.mechanisms.axis_laplace import AxisLaplace
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.privacy.guarantee import Guarantee
+from nearveil.privacy.guarantee import PrivacyDefinition
+from nearveil.privacy.ledger import Budget, Ledger, OverspentError
 from nearveil.spark import Protected, protect
 from nearveil.sphere import great_circle_m
 from nearveil.types import FloatArray, IntArray
@@ -92,7 +91,7 @@ def test_a_user_has_one_location_per_place(frame: Frame, monkeypatch: pytest.Mon
     assert len(np.unique(published, axis=0)) == 200
     # A pure function of the key, the user and the location: a task that is run again gives the same.
     assert np.array_equal(published, np.column_stack(Veil(KEY).blur_many(map(str, users), *home_and_work.T)))
-    assert "at most 2 in this release" in " ".join(rows.guarantee.notes)
+    assert rows.guarantee.most_places == 2
 
 
 def test_other_mechanisms_take_one_row_per_user(frame: Frame) -> None:
@@ -103,37 +102,27 @@ def test_other_mechanisms_take_one_row_per_user(frame: Frame) -> None:
         protect(frame(points, user=np.arange(10) // 2), mechanism, user="user")
 
 
-@dataclass
-class FakeLedger:
-    """Keeps what is charged, up to a number of places per user."""
-
-    most: int
-    charged: dict[str, int] = field(default_factory=dict)
-
-    def charge(self, guarantees: Sequence[Guarantee], users: Sequence[str], counts: Sequence[int]) -> None:
-        if max(counts) > self.most:
-            raise UsageError("overspent")
-        assert [guarantee.unit for guarantee in guarantees] == ["per meter"]
-        self.charged = dict(zip(users, counts, strict=True))
+def ledger_in(folder: Path, epsilon: float) -> Ledger:
+    return Ledger(folder / "ledger.db", [Budget(definition=PrivacyDefinition.METRIC, epsilon=epsilon, delta=1e-6)])
 
 
-def test_a_ledger_is_charged_for_places_or_nothing_is_returned(frame: Frame) -> None:
+def test_a_ledger_is_charged_for_places_or_nothing_is_returned(frame: Frame, tmp_path: Path) -> None:
     points = np.array([HERE, HERE + 0.1, HERE, HERE + 0.2, HERE])
-    df = frame(points, user=["ann", "ann", "ann", "ann", "bob"])
-    ledger = FakeLedger(most=3)
+    df, ledger = frame(points, user=["ann", "ann", "ann", "ann", "bob"]), ledger_in(tmp_path, 0.02)
     protect(df, user="user", ledger=ledger)
-    assert ledger.charged == {"ann": 3, "bob": 1}
-    with pytest.raises(UsageError, match="overspent"):
-        protect(df, user="user", ledger=FakeLedger(most=2))
+    spent = [ledger.spent(user, PrivacyDefinition.METRIC).epsilon for user in ("ann", "bob")]
+    assert spent == pytest.approx([0.012, 0.004])
+    with pytest.raises(OverspentError):
+        protect(df, user="user", ledger=ledger)
 
 
-def test_places_beyond_a_region_count_as_places(frame: Frame) -> None:
+def test_places_beyond_a_region_count_as_places(frame: Frame, tmp_path: Path) -> None:
     """Noise of 30 km leaves the region: published locations are moved to its edge, some of a user to one corner."""
     corners = np.tile([[37.71, -122.51], [37.79, -122.39]], (100, 1))
-    ledger = FakeLedger(most=2)
+    ledger = ledger_in(tmp_path, 1.0)
     df = frame(corners, user=np.repeat(np.arange(100), 2))
     rows = protect(df, PlanarLaplace(30_000, region="37.7,-122.52,37.8,-122.38"), user="user", ledger=ledger).rows
-    assert set(ledger.charged.values()) == {2}
+    assert ledger.spent("7", PrivacyDefinition.METRIC).epsilon == pytest.approx(2 * 2 / 30_000)
     published: FloatArray = np.array(rows.select("latitude", "longitude").collect())
     assert (np.abs(published - (37.75, -122.45)) <= (0.05 + 1e-9, 0.07 + 1e-9)).all()
 
@@ -179,7 +168,7 @@ def test_a_column_that_repeats_a_coordinate_is_refused(frame: Frame, world: Floa
         ({"user": "share"}, "cast it to string"),
         ({"user": "text"}, "1 of the rows is without a user"),
         ({"user": "null"}, "1 of the rows is without a user"),
-        ({"ledger": FakeLedger(1)}, "needs user="),
+        ({"ledger": object()}, "needs user="),
         ({"mechanism": PlanarLaplace(seed=1)}, "seed"),
         ({"mechanism": PlanarLaplace(10), "user": "id"}, "from 50 to 100,000"),
         ({"mechanism": DPRS(region=REGION)}, "not fitted"),

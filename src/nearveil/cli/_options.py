@@ -165,8 +165,8 @@ budget_option = option(
 
 _NUMBER = r"([0-9.]+(?:[eE][-+]?[0-9]+)?)"
 _BUDGET = re.compile(rf"(\w+):{_NUMBER}(?:,{_NUMBER})?(?:/(\d{{1,5}})d)?")
-# The finite precision of the noise adds a small delta to every release.
-_LEAST_DELTA = 1e-9
+# The finite precision of the noise adds a small delta to every place: at most 8e-10, on Spark.
+_USUAL_DELTA = 1e-6
 
 
 def budget_from_text(text: str) -> Budget:
@@ -179,7 +179,7 @@ def budget_from_text(text: str) -> Budget:
         if match is None:
             raise ValueError
         definition, epsilon = PrivacyDefinition(match[1]), float(match[2])
-        delta = float(match[3] or _LEAST_DELTA)
+        delta = float(match[3] or _USUAL_DELTA)
     except ValueError:
         raise UsageError(
             f"--budget takes a privacy definition ({', '.join(PrivacyDefinition)}), an epsilon and days, such as "

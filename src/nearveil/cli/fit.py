@@ -33,7 +33,6 @@ from nearveil.io.readers import read_points
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import check_cells_file
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_density, cells_from_published
-from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.step_channel import calibrated
 from nearveil.release.fit import Fitted
 from nearveil.release.fit import fit as fit_users
@@ -142,6 +141,9 @@ def fit(
     say(cost.card(full_is_at=FULL_CARD))
 
 
+_OF_CELLS = ("hide_among", "least_cell_m", "largest_cell_m")
+
+
 def _of_public_data(
     source: Path,
     built: Mechanism,
@@ -151,15 +153,14 @@ def _of_public_data(
     published_m: float | None,
 ) -> Fitted:
     """Make cells from public counts, or from published locations."""
-    if not isinstance(built, HideAmong):
+    if built.learns != "cells":
         raise UsageError("--public and --published are for the cells of hide-among; add --hide-among 100")
-    region, among = built.resolved_region, built.hide_among
-    plan = CellPlan(hide_among=among, least_cell_m=built.least_cell_m, largest_cell_m=built.largest_cell_m)
+    region, plan = built.resolved_region, CellPlan(**{name: getattr(built, name) for name in _OF_CELLS})
     if published_m is None:
         density = read_density(source, column=counts, region=region, read=reading)
         cells = cells_from_density(density, region, plan, population=population)
     else:
         cells = cells_from_published(read_points(source, reading), region, published_m, plan)
-    cells.check_holds(among)
+    cells.check_holds(plan.hide_among)
     made = calibrated(cells)
     return Fitted(mechanism=built.with_params(cells=made), learned=made, guarantee=cells.guarantee(), skipped={})

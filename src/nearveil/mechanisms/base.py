@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 class Learned(Protocol):
     """What a mechanism learns from users of a region and is then public: intervals, cells."""
 
+    def __len__(self) -> int:
+        """How many intervals or cells there are."""
+
     @property
     def region(self) -> Region:
         """Where the users are."""
@@ -354,7 +357,7 @@ class Mechanism(ABC):
         """Publish a location for every user: an array for an array, and a frame of the same kind for a frame.
 
         A frame comes back with the locations alone, in the order of its rows, which can give locations away:
-        `nearveil.protect_frame` takes care of that, and of other columns.
+        `nearveil.protect` takes care of that, and of other columns.
         """
         published = self.perturb(points)
         if not hasattr(points, "columns"):

@@ -17,7 +17,6 @@ import numpy as np
 from nearveil.errors import UsageError
 from nearveil.geodesy import wrap_longitude
 from nearveil.mechanisms.base import Mechanism
-from nearveil.plugins import load_class, reference
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.randomness import NumberedRows, stream_key
 from nearveil.region import Region
@@ -115,6 +114,8 @@ def mechanism_entry(name: str) -> MechanismEntry:
     """
     if name in MECHANISMS:
         return MECHANISMS[name]
+    from nearveil.plugins import load_class  # noqa: PLC0415 - for others' classes only
+
     try:
         found = load_class(name, Mechanism, group=ENTRY_POINTS, kind="mechanism")  # type: ignore[type-abstract]
     except UsageError as error:
@@ -129,6 +130,8 @@ def entry_of_class(mechanism: type[Mechanism]) -> MechanismEntry:
     """Return the entry of a class: ours, or one made for somebody else's, once it has been checked."""
     if own := _own_entry(mechanism):
         return own
+    from nearveil.plugins import reference  # noqa: PLC0415 - for others' classes only
+
     made = MechanismEntry(reference(mechanism), _label(mechanism), mechanism)
     try:
         built = made.build(**_TO_TRY)  # type: ignore[arg-type]

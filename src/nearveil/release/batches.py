@@ -59,6 +59,8 @@ def publish_batches(
             moved = _drawn(mechanism, batch.points[is_usable], key, first_row)
         else:
             moved = published[first_row : first_row + len(batch.points)]
+            if len(moved) < len(batch.points):
+                raise _changed()
             is_usable = ~np.isnan(moved[:, 0])
             moved = moved[is_usable]
         return Batch(moved, batch.table if is_usable.all() else batch.table.filter(pa.array(is_usable)))
@@ -68,7 +70,7 @@ def publish_batches(
         moved = publish(first_row, batch)
         return batch, moved, None if shuffle is None else shuffle.deal(_as_table(moved), first_row)
 
-    count = 0
+    rows = count = 0
     with release.bar("moving locations", source.rows) as advance:
         for true, moved, dealt in mapped_in_order(work, _numbered(source, columns)):
             _look_for_locations(second, true)
@@ -76,8 +78,10 @@ def publish_batches(
                 writer.write(moved)
             else:
                 shuffle.add(dealt)
-            count += len(moved.points)
+            rows, count = rows + len(true.points), count + len(moved.points)
             advance(len(true.points))
+    if published is not None and rows < len(published):
+        raise _changed()
     second.finish()
     if not count:
         raise DataError("there is no row that can be published; give at least one location")
@@ -87,6 +91,10 @@ def publish_batches(
                 writer.write(_as_batch(table))
                 advance(len(table))
     return count
+
+
+def _changed() -> DataError:
+    return DataError("the file changed while it was read; protect one that is at rest")
 
 
 def _look_for_locations(second: SecondLocations, batch: Batch) -> None:

@@ -15,7 +15,7 @@ from nearveil.io.location import ReadOptions
 from nearveil.mechanisms.base import FitRefusedError, Learned, Mechanism
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.privacy.ledger import Ledger
-from nearveil.release.rows import InputRows, RowCheck, read_rows
+from nearveil.release.rows import InputRows, RowCheck, check_charged, read_rows
 from nearveil.types import IntArray, ProgressBar, no_bar
 
 
@@ -41,7 +41,7 @@ class Fitted:
     @property
     def summary(self) -> str:
         """The result in one sentence."""
-        return f"{self.mechanism.learns} found, {self.guarantee.number}".capitalize()
+        return f"{len(self.learned):,} {self.mechanism.learns} found: {self.guarantee.number}"
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the intervals or cells, which are as public as what is released with them."""
@@ -130,16 +130,6 @@ def fit_on(
     # What cannot be drawn by is refused here, and not later.
     fitted._prepare()
     return fitted, cost
-
-
-def check_charged(ledger: Ledger | None, user: str | None, seed: int | None) -> None:
-    """Refuse what cannot be charged: rows without users, and noise from a seed, which protects nobody."""
-    if ledger is None:
-        return
-    if user is None:
-        raise UsageError("a ledger charges users: name their column with user=")
-    if seed is not None:
-        raise UsageError("noise from a seed protects nobody and is not charged; leave seed= or ledger= out")
 
 
 def _count_rows(mechanism: Mechanism) -> None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearveil.errors import DataError, UsageError, without_context
-from nearveil.html_card import html_card
 from nearveil.io.frames import (
     columns_of_frame,
     is_frame,
@@ -30,9 +29,15 @@ from nearveil.mechanisms.registry import mechanism_name
 from nearveil.privacy.guarantee import Counted, Guarantee
 from nearveil.randomness import ORDER_STREAM, secure_generator, seeded_randomness
 from nearveil.region import Region, as_region
-from nearveil.release.fit import check_charged, fit_on
 from nearveil.release.guarantee import check_mechanism, release_guarantee
-from nearveil.release.rows import InputRows, RowCheck, columns_to_publish, rows_of_frame, rows_of_source
+from nearveil.release.rows import (
+    InputRows,
+    RowCheck,
+    check_charged,
+    columns_to_publish,
+    rows_of_frame,
+    rows_of_source,
+)
 from nearveil.types import BoolArray, FloatArray, IntArray, ProgressBar, no_bar
 
 if TYPE_CHECKING:
@@ -126,6 +131,8 @@ class Protected:
 
     def _repr_html_(self) -> str:
         """The release and its guarantee, for a notebook."""
+        from nearveil.html_card import html_card  # noqa: PLC0415 - for notebooks only
+
         facts = [
             ("Columns", ", ".join(self.published) or "none but the location"),
             ("Region", str(self.mechanism.area)),
@@ -274,6 +281,8 @@ class _Release:
         if not len(usable.points):
             raise DataError("there is no row that can be published; give at least one location")
         if self.mechanism.is_to_be_fitted:
+            from nearveil.release.fit import fit_on  # noqa: PLC0415 - few mechanisms learn
+
             self.mechanism, _ = fit_on(self.mechanism, usable, self.ledger, self.bar)
             self.fitted_here = True
         published = np.full(rows.points.shape, np.nan)

@@ -18,6 +18,7 @@ from nearveil.types import BoolArray, FloatArray, IntArray, ProgressBar
 if TYPE_CHECKING:
     from nearveil.io.location import Location, ReadOptions
     from nearveil.io.readers import Source
+    from nearveil.privacy.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +72,16 @@ class RowCheck:
     def skipped(self) -> dict[str, IntArray]:
         """Numbers of the rows to be left out, from 1, by reason."""
         return {reason: np.sort(np.concatenate(rows)) for reason, rows in self._found.items()}
+
+
+def check_charged(ledger: Ledger | None, user: str | None, seed: int | None) -> None:
+    """Refuse what cannot be charged: rows without users, and noise from a seed, which protects nobody."""
+    if ledger is None:
+        return
+    if user is None:
+        raise UsageError("a ledger charges users: name their column with user=")
+    if seed is not None:
+        raise UsageError("noise from a seed protects nobody and is not charged; leave seed= or ledger= out")
 
 
 def columns_to_publish(
