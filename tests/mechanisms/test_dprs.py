@@ -199,7 +199,6 @@ def test_claim_of_overlapping_discs_is_refuted_differently(city: FloatArray) -> 
         ({"centres": 1}, "centres"),
         ({"gamma": 1.0}, "gamma"),
         ({"fit_method": "guess"}, "fit_method"),
-        ({"population": 10, "fit_method": "pic", "centres": 5}, "population"),
         ({"release": "interval", "noise_m": 500.0}, "noise_m"),
         ({"epsilon": 1.0, "noise_m": 500.0}, "noise_m goes with the release metric"),
         ({"release": "metric", "epsilon": 1.0}, "noise_m"),

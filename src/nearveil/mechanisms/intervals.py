@@ -174,22 +174,18 @@ class Intervals:
 def intervals_from_json(text: str) -> Intervals:
     """Read intervals that `Intervals.to_json` wrote."""
     try:
-        return intervals_from_document(json.loads(text))
-    except (ValueError, RecursionError) as error:
-        raise (error if isinstance(error, DataError) else DataError(_NO_INTERVALS)) from None
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        raise DataError(_NO_INTERVALS) from None
+    return intervals_from_document(document)
 
 
 def intervals_from_document(document: Any) -> Intervals:
     """Read what `Intervals.to_document` gave."""
     try:
-        if document["format"] == FORMAT and document["version"] != FORMAT_VERSION:
-            version = document["version"]
-            raise DataError(
-                f"the intervals file has format version {version}, this Nearveil reads {FORMAT_VERSION}; fit again"
-            )
         return _from_document(document)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise (error if isinstance(error, DataError) else DataError(_NO_INTERVALS)) from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise DataError(_NO_INTERVALS) from None
 
 
 def _from_document(document: dict[str, Any]) -> Intervals:
@@ -204,7 +200,7 @@ def _from_document(document: dict[str, Any]) -> Intervals:
         unit=budget["unit"],
     )
     sound = (
-        document["format"] == FORMAT
+        (document["format"], document["version"]) == (FORMAT, FORMAT_VERSION)
         and intervals.method in METHOD_NAMES
         and intervals.unit in ("person", "row")
         # Intervals from data that was never asked, or public ones that cost something, cannot be.

@@ -174,8 +174,3 @@ def check_noise_m(noise_m: float) -> float:
     if not 1.0 <= value <= LARGEST_NOISE_M:
         raise UsageError("the noise must be at least 1 m, as locations are rounded to 0.11 m, and at most 500 km")
     return value
-
-
-def noise_m_from_epsilon_per_km(epsilon_per_km: float) -> float:
-    """Return the noise, in meters, for a loss of ``epsilon_per_km`` per kilometer."""
-    return check_noise_m(2000.0 / check_positive(epsilon_per_km, "epsilon per km"))
