@@ -61,9 +61,9 @@ class Intervals:
     method : {"pic", "private-grid", "public"}
         How the centres were found.
     answers : tuple of LaplaceAnswers
-        What everybody in the data was asked for, which is what the intervals cost them; empty if no data was used.
-    unit : {"person", "row"}
-        Whose data the budget counts: a row's, where a person may have had several.
+        What all users in the data were asked for, which is what the intervals cost them; empty if no data was used.
+    unit : {"user", "row"}
+        Whose data the budget counts: a row's, where a user may have had several.
     gamma : float
         Radius as a share of the distance to the nearest other centre.
     seeded : bool
@@ -76,7 +76,7 @@ class Intervals:
     answers: tuple[LaplaceAnswers, ...]
     gamma: float
     seeded: bool
-    unit: Literal["person", "row"] = "person"
+    unit: Literal["user", "row"] = "user"
     radii: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
@@ -121,28 +121,28 @@ class Intervals:
     def guarantee(self, delta: float) -> Guarantee:
         """Return what holds for the intervals themselves, once they are published."""
         epsilon, delta = self.fit_cost(delta)
-        promise, not_covered, because = "the discs were made without anybody's data", "", "no data, no cost"
+        promise, not_covered, because = "the discs were made without any user's data", "", "no data, no cost"
         if self.answers:
             asked = " and ".join(f"{part.count} with scale {part.scale:.4g}" for part in self.answers)
             because = (
-                f"all sums and counts that a person is in, each of which one changes by 1, have Laplace noise: {asked}"
+                f"all sums and counts that a user is in, each of which one changes by 1, have Laplace noise: {asked}"
             )
             promise = "how much the discs can depend on any one row fitted on is bounded by epsilon"
-            not_covered = "the discs show where people in general are; replacing the place of one row counts twice"
+            not_covered = "the discs show where users in general are; replacing the location of one row counts twice"
         found = Guarantee(
             title="The intervals",
             definition=PrivacyDefinition.CENTRAL,
             epsilon=epsilon,
             unit="per user",
             delta=delta,
-            neighbors="the data fitted on, with and without one row, both with enough people and not all at one place",
+            neighbors="the data fitted on, with and without one row, both with enough users, not all at one location",
             promise=promise,
             not_covered=not_covered,
             basis=Basis.THEOREM,
             because=because,
             notes=(SEEDED_INTERVALS_NOTE,) if self.seeded else (),
         )
-        return found if self.unit == "person" else found.counted_per_row()
+        return found if self.unit == "user" else found.counted_per_row()
 
     # -- one JSON file ---------------------------------------------------------------------------------------
 
@@ -202,7 +202,7 @@ def _from_document(document: dict[str, Any]) -> Intervals:
     sound = (
         (document["format"], document["version"]) == (FORMAT, FORMAT_VERSION)
         and intervals.method in METHOD_NAMES
-        and intervals.unit in ("person", "row")
+        and intervals.unit in ("user", "row")
         # Intervals from data that was never asked, or public ones that cost something, cannot be.
         and (intervals.method == "public") == intervals.is_free
         and np.allclose(intervals.radii, document["radii"], rtol=1e-9)

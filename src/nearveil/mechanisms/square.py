@@ -16,14 +16,14 @@ from nearveil.types import FloatArray
 
 
 class Square(Mechanism):
-    """Publish a place with density e^ε α in a square around the person, α elsewhere in the region.
+    """Publish a location with density e^ε α in a square around the user, α elsewhere in the region.
 
     The square's center is moved so that the square stays in the region. Its side makes the mean squared error least.
 
     Parameters
     ----------
     epsilon : float
-        Largest loss between any two places of the region.
+        Largest loss between any two locations of the region.
     region : Region or str
         Public region.
     seed : int, optional
@@ -91,7 +91,7 @@ class Square(Mechanism):
             delta=rounding_delta(self.epsilon, choices=2),
             basis=Basis.THEOREM,
             because=(
-                "the density takes two values whose ratio is e^epsilon for every place; delta is what the rounding "
+                "the density takes two values whose ratio is e^epsilon for every location; delta is what the rounding "
                 "of numbers can add"
             ),
             notes=self._notes(),
@@ -99,10 +99,10 @@ class Square(Mechanism):
         )
 
     def _certificate(self) -> Certificate:
-        """Loss at an output in one corner, between a place there and one whose square does not reach it."""
+        """Loss at an output in one corner, between a location there and one whose square does not reach it."""
         corner = self.resolved_region.half_extent_square
         opposite = -corner[0], -corner[1]
-        # With a square as large as the region all people are indistinguishable.
+        # With a square as large as the region all users are indistinguishable.
         reached = bool((self._corner(np.array(opposite)) + self.side >= np.array(corner)).all())
         return Certificate(
             bound=self.epsilon,
@@ -112,7 +112,7 @@ class Square(Mechanism):
             output=corner,
             frame=self.frame,
             method=Method.CLOSED_FORM,
-            how="the density has the same two values for everybody, and the ratio of the two is e^epsilon",
+            how="the density has the same two values for all users, and the ratio of the two is e^epsilon",
         )
 
 

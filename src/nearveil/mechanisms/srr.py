@@ -28,11 +28,11 @@ class SRR(Mechanism):
     Parameters
     ----------
     epsilon : float
-        Largest loss between any two places; the steps are set so that the loss realised is at most this.
+        Largest loss between any two locations; the steps are set so that the loss realised is at most this.
     levels : int
         h: the region is cut into 2^h x 2^h cells.
     cells : sequence of (column, row), optional
-        Public list of the cells that may be published, if not all (land without sea). Someone elsewhere counts as
+        Public list of the cells that may be published, if not all (land without sea). A user elsewhere counts as
         being in the nearest of them.
     region : Region or str
         Public region: a Region, a name, "south,west,north,east", or a GeoJSON file.
