@@ -11,7 +11,7 @@ from nearveil.audit.spec import mechanism_from_spec, mechanism_to_spec
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, PrivacyDefinition, certificate_from_dict
+from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, PrivacyDefinition, guarantee_from_dict
 from nearveil.sphere import great_circle_m
 
 # A dense quarter and a few cells far from it and from each other.
@@ -69,8 +69,7 @@ def test_a_file_is_enough_to_rebuild_the_mechanism(mechanism: Mechanism) -> None
     again = mechanism_from_spec(document)
     assert type(again) is type(mechanism)
     assert again.guarantee.to_dict() == mechanism.guarantee.to_dict()
-    certificate = certificate_of(mechanism)
-    assert certificate_from_dict(json.loads(json.dumps(certificate.to_dict()))) == certificate
+    assert guarantee_from_dict(json.loads(json.dumps(again.guarantee.to_dict()))) == mechanism.guarantee
 
 
 def test_a_fitted_mechanism_is_written_with_its_intervals_and_without_its_seed(city: np.ndarray) -> None:
@@ -83,10 +82,10 @@ def test_a_fitted_mechanism_is_written_with_its_intervals_and_without_its_seed(c
 
 
 def test_what_is_no_certificate_and_no_mechanism() -> None:
-    with pytest.raises(DataError, match="not a certificate"):
-        certificate_from_dict({"bound": 1.0})
-    with pytest.raises(DataError, match="not a certificate"):
-        certificate_from_dict({**certificate_of(MECHANISMS["square"]).to_dict(), "bound": math.nan})
+    stated = MECHANISMS["square"].guarantee.to_dict()
+    for wrong in ({"bound": 1.0}, {**stated["certificate"], "bound": math.nan}):
+        with pytest.raises(DataError, match="not a guarantee"):
+            guarantee_from_dict({**stated, "certificate": wrong})
     for damaged in ({}, {"mechanism": "magic", "params": {}}, {"mechanism": "square", "params": {"region": {}}}):
         with pytest.raises(DataError, match="damaged"):
             mechanism_from_spec(damaged)

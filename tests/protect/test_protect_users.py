@@ -101,8 +101,8 @@ def test_the_guarantee_counts_places_and_says_what_the_most_visited_user_loses(t
     source = write_csv(tmp_path / "in.csv", points, user=["ann", "ann", "ann", "ann", "ben"])
     guarantee = nv.protect(source, tmp_path / "out.csv", user="user").guarantee
     assert guarantee.epsilon == pytest.approx(0.004)
-    assert "0.012" in guarantee.card(full=True)
-    assert "is disclosed" in " ".join(guarantee.card(full=True).replace("│", "").split())
+    assert "0.012" in guarantee.explain()
+    assert "is disclosed" in " ".join(guarantee.explain().split())
     rows = nv.protect(source, tmp_path / "rows.csv").guarantee
     assert rows.counted == "rows"
     assert "row" in rows.card()

@@ -10,7 +10,6 @@ from nearveil.privacy.guarantee import NUMERICAL_DELTA, Guarantee, PrivacyDefini
 _WIDTH = 96
 _DISTANCES_M = (10, 50, 100, 250, 500, 1000, 2000, 5000)
 _STEPS = (1, 2, 3, 5, 10, 20)
-_HOPELESS = 0.9999
 # From this loss on, one of two locations is as good as known: 99 % sure.
 _HARDLY_ANY_PROTECTION = 5.0
 _HARDLY_ANY = (
@@ -44,7 +43,6 @@ def _statement(guarantee: Guarantee) -> str:
         "Between": guarantee.neighbors,
         "Not covered": guarantee.not_covered,
         "Basis": f"{guarantee.basis}: {guarantee.because}",
-        "Computed": _certificate(guarantee),
     }
     return "\n".join([*(_wrapped(f"{label}: {text}") for label, text in facts.items() if text), *_meaning(guarantee)])
 
@@ -72,10 +70,8 @@ def _by_distance(guarantee: Guarantee, depends: str, distances: tuple[int, ...],
     lines = [_wrapped(f"{head} Anyone who held both equally likely can become so sure of the one, at most:")]
     for distance in distances:
         loss = guarantee.epsilon * distance + guarantee.offset
-        sure = believed_at_most(loss)
-        if sure > _HOPELESS:
-            return [*lines, f"    {distance:>5,} {unit} apart: not hidden from each other"]
-        lines.append(f"    {distance:>5,} {unit} apart: {_percent(sure)} sure ({_times(loss)} likelier)")
+        sure = _percent(believed_at_most(loss))
+        lines.append(f"    {distance:>5,} {unit} apart: {sure} sure ({_times(loss)} likelier)")
     return lines
 
 
@@ -89,14 +85,6 @@ def _percent(share: float) -> str:
 def _times(loss: float) -> str:
     factor = math.exp(loss) if loss < 25 else math.inf
     return f"at most {round_up(factor)} times" if factor < 1e6 else "perhaps more than a million times"
-
-
-def _certificate(guarantee: Guarantee) -> str:
-    found = guarantee.certificate
-    if found is None:
-        return ""
-    bound, unit = round_up(found.bound, 6), f" {guarantee.unit}" if guarantee.definition.is_by_distance else ""
-    return f"a loss of at most {bound}{unit}, and {found.attained:.6g}{unit} between two locations ({found.method})"
 
 
 def _wrapped(text: str) -> str:

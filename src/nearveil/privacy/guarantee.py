@@ -1,7 +1,7 @@
 """Guarantees: what a release promises, to whom, and why.
 
-A `Guarantee` prints as a card of at most twelve lines, and explains itself. A `Certificate` is a computed bound behind one.
-Below them are the checks of privacy parameters that all mechanisms share.
+A `Guarantee` prints as a card of at most twelve lines, and explains itself. A `Certificate` is a computed bound
+behind one. Below them are the checks of privacy parameters that all mechanisms share.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Guarantee:
         if self.most_places < 1 or (self.most_places > 1 and self.counted is not Counted.PLACES):
             raise ValueError("only a guarantee that counts places has most_places, of at least 1")
         # What is printed must cover what was computed.
-        if self.certificate is not None and self.certificate.bound > self.epsilon * (1 + 1e-12):
+        if self.certificate is not None and not self.certificate.bound <= self.epsilon * (1 + 1e-12):
             raise ValueError("the certificate's bound exceeds the epsilon it is to back")
 
     @classmethod
@@ -199,9 +199,7 @@ class Guarantee:
             # JSON has no infinity; null says that there is no bound.
             "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
             "holds": self.holds,
-            "certificate": self.certificate and self.certificate.to_dict(),
             "also": [statement.to_dict() for statement in self.also],
-            "notes": list(self.notes),
         }
 
     def card(self, *, full_is_at: str = "guarantee.explain()") -> str:
@@ -245,7 +243,7 @@ def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
             most_places=int(document.get("most_places", 1)),
             also=tuple(guarantee_from_dict(statement) for statement in document.get("also", ())),
             notes=tuple(str(note) for note in document.get("notes", ())),
-            certificate=certificate_from_dict(certificate) if certificate else None,
+            certificate=_certificate_from_dict(certificate) if certificate else None,
             **{name: str(document[name]) for name in _TEXTS},
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
@@ -273,7 +271,10 @@ def _card(guarantee: Guarantee, full_is_at: str) -> list[str]:
     parts += [("Promise", guarantee.promise), ("Not covered", guarantee.not_covered), *map(_heading, guarantee.also)]
     # Two lines are the box, and one says where the rest is.
     room = _CARD_LINES - 3
-    lines = next(cut for most in (room, 3, 2, 1) if len(cut := _lines(parts, most)) <= room or most == 1)[:room]
+    for most in (room, 3, 2, 1):
+        if len(lines := _lines(parts, most)) <= room:
+            break
+    lines = lines[:room]
     left = [note for note in notes if note not in SEED_NOTES]
     while left and len(lines) + len(note := _lines([("Note", left[0].split(". ")[0].removesuffix(".") + ".")])) <= room:
         lines += note
@@ -341,35 +342,10 @@ class Certificate:
     how: str
     """The same in a sentence or two that say why it may be believed."""
 
-    def __post_init__(self) -> None:
-        numbers = (self.bound, self.attained, *self.first, *self.second, *self.output)
-        if not all(math.isfinite(number) for number in numbers) or min(self.bound, self.attained) < 0:
-            raise ValueError("a certificate needs finite numbers, and losses of at least 0")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the certificate as plain values for JSON."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-
-
-def certificate_from_dict(document: dict[str, Any]) -> Certificate:
-    """Read what `Certificate.to_dict` gave."""
-    try:
-        places = {name: _place(document[name]) for name in ("first", "second", "output")}
-        return Certificate(
-            bound=float(document["bound"]),
-            attained=float(document["attained"]),
-            frame=str(document["frame"]),
-            method=Method(document["method"]),
-            how=str(document["how"]),
-            **places,
-        )
-    except (KeyError, TypeError, ValueError, OverflowError):
-        raise DataError("this is not a certificate, or it is damaged; make one with 'nearveil certify'") from None
-
-
-def _place(values: list[float]) -> tuple[float, float]:
-    east, north = values
-    return float(east), float(north)
+def _certificate_from_dict(document: dict[str, Any]) -> Certificate:
+    points = {name: (float(x), float(y)) for name in ("first", "second", "output") for x, y in [document[name]]}
+    return Certificate(**{**document, **points, "method": Method(document["method"])})
 
 
 # Privacy parameters that can be asked for
