@@ -71,7 +71,9 @@ def _by_distance(guarantee: Guarantee, depends: str, distances: tuple[int, ...],
     for distance in distances:
         loss = guarantee.epsilon * distance + guarantee.offset
         sure = _percent(believed_at_most(loss))
-        lines.append(f"    {distance:>5,} {unit} apart: {sure} sure ({_times(loss)} likelier)")
+        lines.append(
+            f"    {distance:>5,} {unit if distance > 1 else 'step'} apart: {sure} sure ({_times(loss)} likelier)"
+        )
     return lines
 
 

@@ -164,8 +164,9 @@ class Guarantee:
         if self.counted is not Counted.PLACES:
             return number
         each = "" if self.unit == "per place" else " for each place"
-        most = f"{round_up(self.epsilon * self.most_places)} for the user with the most places, {self.most_places:,}"
-        return f"{number}{each}; {most}"
+        more = f" + {round_up(self.offset * self.most_places)}" if self.offset else ""
+        most = f"{round_up(self.epsilon * self.most_places)}{more}"
+        return f"{number}{each}; {most} for the user with the most places, {self.most_places:,}"
 
     def counted_per_row(self) -> Guarantee:
         """Return what is left of the statement if a user may have several rows: it holds for each row."""
@@ -212,8 +213,7 @@ class Guarantee:
 
         return explain(self)
 
-    def __str__(self) -> str:
-        return self.card()
+    __str__ = card
 
     def _repr_html_(self) -> str:
         """The card, for a notebook."""
@@ -265,18 +265,18 @@ def _all_notes(guarantee: Guarantee) -> list[str]:
 
 def _card(guarantee: Guarantee, full_is_at: str) -> list[str]:
     """The first statement, the others' numbers, and the first sentence of each note, as far as they fit."""
-    notes = _all_notes(guarantee)
-    # That a seed undoes the noise is said in any case, and then what is promised, cut short if need be.
-    parts = [_heading(guarantee), *(("Note", note) for note in notes if note in SEED_NOTES)]
+    notes = sorted(_all_notes(guarantee), key=lambda note: note not in SEED_NOTES)
+    left = [("Note", note.split(". ")[0].removesuffix(".") + ".") for note in notes]
+    # That a seed undoes the noise is said in any case, and so is what is promised; the longest text is cut first.
+    seeds = sum(note in SEED_NOTES for note in notes)
+    parts, left = [_heading(guarantee), *left[:seeds]], left[seeds:]
     parts += [("Promise", guarantee.promise), ("Not covered", guarantee.not_covered), *map(_heading, guarantee.also)]
     # Two lines are the box, and one says where the rest is.
-    room = _CARD_LINES - 3
-    for most in (room, 3, 2, 1):
-        if len(lines := _lines(parts, most)) <= room:
-            break
-    lines = lines[:room]
-    left = [note for note in notes if note not in SEED_NOTES]
-    while left and len(lines) + len(note := _lines([("Note", left[0].split(". ")[0].removesuffix(".") + ".")])) <= room:
+    room, sizes = _CARD_LINES - 3, [len(_lines(*part)) for part in parts]
+    while sum(sizes) > room and max(sizes) > 1:
+        sizes[sizes.index(max(sizes))] -= 1
+    lines = [line for part, size in zip(parts, sizes, strict=True) for line in _lines(*part, size)][:room]
+    while left and len(lines) + len(note := _lines(*left[0])) <= room:
         lines += note
         del left[0]
     why = "why it holds" if guarantee.holds else "why"
@@ -292,11 +292,10 @@ def _heading(statement: Guarantee) -> tuple[str, str]:
     return statement.title if statement.holds else f"{statement.title} DOES NOT HOLD", statement.number + delta
 
 
-def _lines(parts: list[tuple[str, str]], most: int | None = None) -> list[str]:
-    """Return ``label: text`` in at most so many lines each, the further ones indented; none if there is no text."""
+def _lines(label: str, text: str, most: int | None = None) -> list[str]:
+    """Return ``label: text`` in at most so many lines, the further ones indented; none if there is no text."""
     how = {"subsequent_indent": " " * 4, "break_long_words": False, "max_lines": most, "placeholder": " ..."}
-    texts = [f"{label}: {text}" for label, text in parts if text]
-    return [line for text in texts for line in textwrap.wrap(text, _INNER_WIDTH, **how)]  # type: ignore[arg-type]
+    return textwrap.wrap(f"{label}: {text}", _INNER_WIDTH, **how) if text else []  # type: ignore[arg-type]
 
 
 def _boxed(lines: list[str]) -> str:
