@@ -16,7 +16,7 @@ from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cell_steps import graph_of, steps_from
 from nearveil.mechanisms.cells import SOURCE_NAMES, Calibration, Cells, cells_from_document
-from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan, build_private_cells, check_hide_among
+from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan, build_private_cells
 from nearveil.mechanisms.fit_cost import with_fit_cost
 from nearveil.mechanisms.step_channel import (
     StepChannel,
@@ -85,7 +85,6 @@ class HideAmong(Mechanism):
         region: Region | str | None = None,
         seed: int | None = None,
     ) -> None:
-        check_hide_among(hide_among)
         if epsilon is not None:
             check_epsilon(epsilon)
         check_epsilon(fit_epsilon, "fit_epsilon")

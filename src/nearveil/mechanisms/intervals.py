@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -22,12 +22,6 @@ FORMAT_VERSION = 1
 Method = Literal["pic", "private-grid", "public"]
 
 _NO_INTERVALS = "this is not an intervals file, or it is damaged; make one with 'nearveil fit'"
-
-METHOD_NAMES: dict[Method, str] = {
-    "pic": "private k-means (PIC)",
-    "private-grid": "k-means on one noisy histogram (private grid)",
-    "public": "public centres, no data",
-}
 
 PAPER_CENTRES = 800
 """The m with which our numbers come nearest to the paper's, which gives none; and the most where no number is given."""
@@ -59,7 +53,7 @@ class Intervals:
     centres, radii : ndarray
         Shape (m, 2) and (m,), in units of the square. The radii follow from the centers and gamma.
     method : {"pic", "private-grid", "public"}
-        How the centres were found.
+        How the centers were found: private k-means, k-means on one noisy histogram, or anywhere, without data.
     answers : tuple of LaplaceAnswers
         What all users in the data were asked for, which is what the intervals cost them; empty if no data was used.
     unit : {"user", "row"}
@@ -158,10 +152,8 @@ class Intervals:
             "region": asdict(self.region),
             "method": self.method,
             "budget": {
-                "neighbors": f"add or remove one {self.unit}",
                 "unit": self.unit,
                 "epsilon": pure_fit_epsilon(self.answers),
-                "epsilon_at_delta_1e-5": self.fit_cost(1e-5)[0],
                 "laplace_answers": [{"count": part.count, "scale": part.scale} for part in self.answers],
             },
             "gamma": self.gamma,
@@ -183,32 +175,28 @@ def intervals_from_json(text: str) -> Intervals:
 def intervals_from_document(document: Any) -> Intervals:
     """Read what `Intervals.to_document` gave."""
     try:
-        return _from_document(document)
+        budget, asked = document["budget"], document["budget"]["laplace_answers"]
+        intervals = Intervals(
+            region=Region(**document["region"]),
+            centres=np.array(document["centres"], dtype=np.float64),
+            method=document["method"],
+            answers=tuple(LaplaceAnswers(int(part["count"]), float(part["scale"])) for part in asked),
+            gamma=float(document["gamma"]),
+            seeded=bool(document["seeded"]),
+            unit=budget["unit"],
+        )
+        is_sound = (
+            (document["format"], document["version"]) == (FORMAT, FORMAT_VERSION)
+            and intervals.method in get_args(Method)
+            and intervals.unit in ("user", "row")
+            # Intervals from data that was never asked, or public ones that cost something, cannot be.
+            and (intervals.method == "public") == intervals.is_free
+            and np.allclose(intervals.radii, document["radii"], rtol=1e-9)
+        )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise DataError(_NO_INTERVALS) from None
-
-
-def _from_document(document: dict[str, Any]) -> Intervals:
-    budget = document["budget"]
-    intervals = Intervals(
-        region=Region(**document["region"]),
-        centres=np.array(document["centres"], dtype=np.float64),
-        method=document["method"],
-        answers=tuple(LaplaceAnswers(int(part["count"]), float(part["scale"])) for part in budget["laplace_answers"]),
-        gamma=float(document["gamma"]),
-        seeded=bool(document["seeded"]),
-        unit=budget["unit"],
-    )
-    sound = (
-        (document["format"], document["version"]) == (FORMAT, FORMAT_VERSION)
-        and intervals.method in METHOD_NAMES
-        and intervals.unit in ("user", "row")
-        # Intervals from data that was never asked, or public ones that cost something, cannot be.
-        and (intervals.method == "public") == intervals.is_free
-        and np.allclose(intervals.radii, document["radii"], rtol=1e-9)
-    )
-    if not sound:
-        raise ValueError("document")
+        is_sound = False
+    if not is_sound:
+        raise DataError(_NO_INTERVALS)
     return intervals
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -82,12 +82,6 @@ class SRR(Mechanism):
 
     def _prepare(self) -> None:
         _ = self.channel
-
-    @classmethod
-    def from_spec_params(cls, params: dict[str, Any]) -> Self:
-        """Return a copy, of parameters from a file."""
-        cells = params.get("cells")
-        return cls(**{**params, "cells": cells and [(int(column), int(row)) for column, row in cells]})
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Pick a group, a uniform member of it, and a uniform point of that cell."""

@@ -12,10 +12,7 @@ _DISTANCES_M = (10, 50, 100, 250, 500, 1000, 2000, 5000)
 _STEPS = (1, 2, 3, 5, 10, 20)
 # From this loss on, one of two locations is as good as known: 99 % sure.
 _HARDLY_ANY_PROTECTION = 5.0
-_HARDLY_ANY = (
-    " This is practically no protection against anyone who knows a few locations where the user may be, such as home "
-    "and work."
-)
+_HARDLY_ANY = " This is practically no protection against anyone who knows a few locations: home, work."
 
 
 def explain(guarantee: Guarantee) -> str:

@@ -6,6 +6,7 @@ behind one. Below them are the checks of privacy parameters that all mechanisms 
 
 from __future__ import annotations
 
+import json
 import math
 import textwrap
 from dataclasses import asdict, dataclass, replace
@@ -195,13 +196,14 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the statement as plain values for JSON."""
-        return {
+        document = {
             **asdict(self),
             # JSON has no infinity; null says that there is no bound.
             "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
             "holds": self.holds,
             "also": [statement.to_dict() for statement in self.also],
         }
+        return dict(json.loads(json.dumps(document)))
 
     def card(self, *, full_is_at: str = "guarantee.explain()") -> str:
         """Return what is promised and what is not in at most twelve lines, of which the last says where the rest is."""
@@ -226,9 +228,6 @@ class Guarantee:
         )
 
 
-_TEXTS = ("title", "unit", "neighbors", "promise", "not_covered", "because")
-
-
 def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
     """Read what `Guarantee.to_dict` gave."""
     try:
@@ -244,7 +243,10 @@ def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
             also=tuple(guarantee_from_dict(statement) for statement in document.get("also", ())),
             notes=tuple(str(note) for note in document.get("notes", ())),
             certificate=_certificate_from_dict(certificate) if certificate else None,
-            **{name: str(document[name]) for name in _TEXTS},
+            **{
+                name: str(document[name])
+                for name in ("title", "unit", "neighbors", "promise", "not_covered", "because")
+            },
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise DataError("this is not a guarantee, or it is damaged; write it again") from None
