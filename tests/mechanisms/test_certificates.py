@@ -64,6 +64,13 @@ def test_the_places_named_attain_what_is_said(mechanism: Mechanism) -> None:
     assert certificate.bound <= certificate.attained * (2.1 if paper else 1.001)
 
 
+def test_no_card_has_more_than_twelve_lines(mechanism: Mechanism) -> None:
+    stated = mechanism.guarantee
+    for guarantee in (stated, stated.counted_per_row(), stated.counted_per_place(12)):
+        assert len(str(guarantee).splitlines()) <= 12
+    assert " ..." not in str(stated)
+
+
 def test_a_file_is_enough_to_rebuild_the_mechanism(mechanism: Mechanism) -> None:
     document = json.loads(json.dumps(mechanism_to_spec(mechanism)))
     again = mechanism_from_spec(document)

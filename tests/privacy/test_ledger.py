@@ -1,5 +1,6 @@
 """The ledger: exact sums, windows, one account for each user, all users or nobody, and files that are not ledgers."""
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -310,11 +311,11 @@ def test_a_ledger_that_is_gone_is_not_made_anew(opened: Callable[..., Ledger], t
 def test_three_processes_race_for_a_budget_of_two(tmp_path: Path) -> None:
     """Each makes the ledger itself, and all begin at the same moment."""
     script = """
-import sys
+import os, sys
 from nearveil.privacy.ledger import Budget, Ledger, OverspentError
 from tests.privacy.test_ledger import LOCAL, guarantee
-print("ready", flush=True)
-sys.stdin.readline()
+os.write(1, b"!")
+os.read(0, 1)
 try:
     ledger = Ledger(sys.argv[1], [Budget(definition=LOCAL, epsilon=1.0)])
     ledger.charge([guarantee(0.4)], [f"user {n}" for n in range(100)])
@@ -322,20 +323,20 @@ except OverspentError as error:
     sys.exit(error.exit_code)
 """
     command = [sys.executable, "-c", script, str(tmp_path / "ledger")]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
-    racers = [subprocess.Popen(command, **pipes) for _ in range(3)]
-    assert [racer.stdout.readline() for racer in racers] == ["ready\n"] * 3
-    for racer in racers:
-        racer.stdin.write("go\n")
-    for racer in racers:
-        racer.communicate()
-    assert sorted(racer.returncode for racer in racers) == [0, 0, 5]
+    (begin, go), (ready, say) = os.pipe(), os.pipe()
+    racers = [subprocess.Popen(command, stdin=begin, stdout=say) for _ in range(3)]
+    os.close(say)
+    for _ in racers:
+        assert os.read(ready, 1) == b"!"
+    os.write(go, b"123")
+    assert sorted(racer.wait() for racer in racers) == [0, 0, 5]
     assert Ledger(tmp_path / "ledger").spent("user 7", LOCAL).epsilon == 0.8
 
 
 def test_a_killed_process_has_charged_everybody_or_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is on disk before each thing that is asked of SQLite is what a process leaves that is killed there."""
-    folder, users, left = tmp_path / "ledger", [f"user {n}" for n in range(3000)], []
+    folder, users = tmp_path / "ledger", [f"user {n}" for n in range(3000)]
+    left: list[Path] = []
     folder.mkdir()
 
     class Watched(sqlite3.Connection):
