@@ -238,7 +238,8 @@ def _encrypted(cipher: Cipher[CTR] | Cipher[ECB], counters: WordArray) -> WordAr
     return words
 
 
-_TAIL = 2.0**-32
+EXPONENTIAL_TAIL = 2.0**-32
+"""The share of exponential noise that takes a second uniform number."""
 
 EXPONENTIAL_REACH = 85 * math.log(2)
 """The longest draw of exponential noise, in mean lengths; a share of 2⁻⁸⁵ of the law lies beyond."""
@@ -257,6 +258,6 @@ def exponential_from_uniforms(u: FloatArray) -> FloatArray:
     """
     near = 1.0 - u[..., 0]
     noise: FloatArray = -np.log(near)
-    if (in_tail := near < _TAIL).any():
-        noise[in_tail] = -math.log(_TAIL) - np.log1p(-u[..., 1][in_tail])
+    if (in_tail := near < EXPONENTIAL_TAIL).any():
+        noise[in_tail] = -math.log(EXPONENTIAL_TAIL) - np.log1p(-u[..., 1][in_tail])
     return noise

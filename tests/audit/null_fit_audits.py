@@ -20,7 +20,7 @@ REGION = named_region("san-francisco").with_scaling("per-axis")
 DATA = worst_case_data(REGION, 4)
 CONFIDENCE = 0.95
 EPSILON = 0.5
-GRID, COUNTED_GRID = (FitPlan(method="private-grid", centres=2, population=people) for people in (4, None))
+GRID = FitPlan(method="private-grid", centres=2)
 PIC = FitPlan(method="pic", centres=2, rounds=1)
 
 
@@ -31,7 +31,6 @@ def intervals_fit(region: Region, plan: FitPlan, budget: float) -> Fit:
 
 CASES: dict[str, Fit | KnowingFit] = {
     "answers of the private grid": AnswersFit(REGION, GRID, EPSILON),
-    "answers of the private grid and its head count": AnswersFit(REGION, COUNTED_GRID, EPSILON),
     "answers of private k-means": AnswersFit(REGION, PIC, 3 / EPSILON),
     "centres of private k-means": intervals_fit(REGION, PIC, 3 / EPSILON),
 }

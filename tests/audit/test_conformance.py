@@ -37,7 +37,6 @@ MECHANISMS: dict[str, Callable[[], Mechanism]] = {
     "srr": lambda: SRR(epsilon=3.0, region=SF),
     "srr-sparse": lambda: SRR(epsilon=2.0, levels=4, cells=SPARSE, region=SF),
     "square": lambda: Square(epsilon=2.0, region=SF),
-    "square-worst-case": lambda: Square(epsilon=1.0, aim="worst-case", region=SF),
 }
 
 FEW_DRAWS = 50_000

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nearveil.evaluation.parallel import WorkerError, in_parallel
+from nearveil.errors import NearveilError
+from nearveil.evaluation.parallel import in_parallel
 
 
 def double(number: int) -> tuple[int, int]:
@@ -34,7 +35,7 @@ def test_every_item_is_done_in_order_and_an_error_is_the_same_error_here(cores: 
 
 
 def test_a_worker_that_dies_is_an_error_in_one_sentence() -> None:
-    with pytest.raises(WorkerError, match="a worker process was ended") as caught:
+    with pytest.raises(NearveilError, match="a worker process was ended") as caught:
         list(in_parallel(double, range(4, 9), cores=2))
     assert caught.value.exit_code == 1
 

@@ -11,7 +11,7 @@ from nearveil.audit.spec import mechanism_from_spec, mechanism_to_spec
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals
-from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, PrivacyDefinition, certificate_from_dict
+from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, PrivacyDefinition, guarantee_from_dict
 from nearveil.sphere import great_circle_m
 
 # A dense quarter and a few cells far from it and from each other.
@@ -64,13 +64,19 @@ def test_the_places_named_attain_what_is_said(mechanism: Mechanism) -> None:
     assert certificate.bound <= certificate.attained * (2.1 if paper else 1.001)
 
 
+def test_no_card_has_more_than_twelve_lines(mechanism: Mechanism) -> None:
+    stated = mechanism.guarantee
+    for guarantee in (stated, stated.counted_per_row(), stated.counted_per_place(12)):
+        assert len(str(guarantee).splitlines()) <= 12
+    assert " ..." not in str(stated)
+
+
 def test_a_file_is_enough_to_rebuild_the_mechanism(mechanism: Mechanism) -> None:
     document = json.loads(json.dumps(mechanism_to_spec(mechanism)))
     again = mechanism_from_spec(document)
     assert type(again) is type(mechanism)
     assert again.guarantee.to_dict() == mechanism.guarantee.to_dict()
-    certificate = certificate_of(mechanism)
-    assert certificate_from_dict(json.loads(json.dumps(certificate.to_dict()))) == certificate
+    assert guarantee_from_dict(json.loads(json.dumps(again.guarantee.to_dict()))) == mechanism.guarantee
 
 
 def test_a_fitted_mechanism_is_written_with_its_intervals_and_without_its_seed(city: np.ndarray) -> None:
@@ -83,10 +89,10 @@ def test_a_fitted_mechanism_is_written_with_its_intervals_and_without_its_seed(c
 
 
 def test_what_is_no_certificate_and_no_mechanism() -> None:
-    with pytest.raises(DataError, match="not a certificate"):
-        certificate_from_dict({"bound": 1.0})
-    with pytest.raises(DataError, match="not a certificate"):
-        certificate_from_dict({**certificate_of(MECHANISMS["square"]).to_dict(), "bound": math.nan})
+    stated = MECHANISMS["square"].guarantee.to_dict()
+    for wrong in ({"bound": 1.0}, {**stated["certificate"], "bound": math.nan}):
+        with pytest.raises(DataError, match="not a guarantee"):
+            guarantee_from_dict({**stated, "certificate": wrong})
     for damaged in ({}, {"mechanism": "magic", "params": {}}, {"mechanism": "square", "params": {"region": {}}}):
         with pytest.raises(DataError, match="damaged"):
             mechanism_from_spec(damaged)

@@ -214,7 +214,7 @@ def test_the_guarantee(mechanism: HideAmong) -> None:
     assert guarantee.delta == 0
     assert guarantee_from_dict(guarantee.to_dict()) == guarantee
     assert len(str(guarantee).splitlines()) <= 12
-    assert "people" in guarantee.promise
+    assert "users or more when" in guarantee.promise
     assert "half of all users have fewer than about 100 others nearer" in "".join(guarantee.notes)
 
 

@@ -75,11 +75,11 @@ def test_sums_and_counts_of_all_clusters_have_the_noise_they_are_charged_for() -
 def test_the_histogram_and_the_count_have_the_noise_they_are_charged_for() -> None:
     """Of every cell, empty ones too, and of the head count; false alarms in one of 300,000 runs."""
     stub = FixedAnswers(np.zeros((0, 3), dtype=np.int64))
-    grid = noisy_grid(stub, 1.0, None, np.random.default_rng(5))
+    grid = noisy_grid(stub, 1.0, np.random.default_rng(5))
     assert grid.noisy.size > 50_000
     follows_laplace(grid.noisy.ravel()[:50_000], grid.answers[1].scale)
-    few = [noisy_grid(stub, 1e-6, None, np.random.default_rng(seed)) for seed in range(3000)]
-    counted = np.array([grid.population for grid in few])
+    few = [noisy_grid(stub, 1e-6, np.random.default_rng(seed)) for seed in range(3000)]
+    counted = np.array([grid.users for grid in few])
     assert (counted >= 1).all()
     # Those below 1 are floored: what lies above a million is the upper half of the noise.
     beyond = counted[counted > 1_000_000] - 1_000_000
@@ -122,7 +122,7 @@ def test_every_answer_passes_through_the_noise_and_is_paid_for(
 def test_everything_after_the_noisy_answers_is_post_processing(
     san_francisco: Region, city: FloatArray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given the noisy answers, whose shape follows from public numbers, the data no longer matters."""
+    """Given the noisy answers, the shape of which follows from those before, the data no longer matters."""
     shapes = []
 
     def fixed(exact: IntArray, *_: object) -> FloatArray:
@@ -130,10 +130,11 @@ def test_everything_after_the_noisy_answers_is_post_processing(
         return np.full(exact.shape, 30.0)
 
     monkeypatch.setattr(fit_grid, "fixed_point_laplace", fixed)
-    kwargs: dict[str, Any] = {"region": san_francisco, "epsilon": 1.0, "centres": 50, "population": 5000, "rng": 3}
+    kwargs: dict[str, Any] = {"region": san_francisco, "epsilon": 1.0, "centres": 50, "rng": 3}
     first, second = (build_grid_intervals(users, **kwargs).centres for users in (city, city[:200]))
     assert (first == second).all()
-    assert shapes[0] == shapes[1]
+    assert len(shapes) == 4
+    assert shapes[:2] == shapes[2:]
 
 
 # -- how many -----------------------------------------------------------------------------------------------------
@@ -158,16 +159,6 @@ def test_the_number_does_not_show_whether_one_user_is_there(
     for users in (59, 60):
         three = [len(build_intervals(city[:users], san_francisco, plan, budget, rng=seed)) >= 3 for seed in range(60)]
         assert 10 <= sum(three) <= 50
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_public_number_is_taken_as_it_is_and_costs_nothing(
-    san_francisco: Region, city: FloatArray, method: FitMethod
-) -> None:
-    plan = FitPlan(method=method, rounds=2, population=300)
-    found = [build_intervals(city[:100], san_francisco, plan, 1.0, rng=seed) for seed in range(5)]
-    assert {len(intervals) for intervals in found} == {15}
-    assert found[0].answers == (LaplaceAnswers(6 if method == "pic" else 1, 1.0),)
 
 
 def test_the_papers_budget_covers_the_head_count(city: FloatArray) -> None:

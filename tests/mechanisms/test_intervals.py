@@ -29,7 +29,6 @@ def test_one_json_file_there_and_back_says_what_it_is_and_what_it_cost(intervals
     assert (document["format"], document["version"]) == ("nearveil-intervals", 1)
     assert document["budget"]["laplace_answers"] == [{"count": 36, "scale": 34.5}]
     assert document["budget"]["epsilon"] == pytest.approx(36 / 34.5)
-    assert document["budget"]["epsilon_at_delta_1e-5"] == pytest.approx(0.65, abs=0.01)
     assert document["seeded"] is True
     assert set(document) == {
         *("format", "version", "region", "method", "budget", "gamma", "seeded", "centres", "radii")
@@ -47,9 +46,8 @@ def test_nothing_private_on_the_fitted_object(intervals: Intervals) -> None:
 
 def test_later_versions_and_other_files_are_refused(intervals: Intervals) -> None:
     document = json.loads(intervals.to_json())
-    with pytest.raises(DataError, match="version 2"):
-        intervals_from_json(json.dumps({**document, "version": 2}))
-    damaged_ones = (json.dumps({**document, **change}) for change in ({"radii": [1]}, {"method": "magic"}))
+    changes: list[dict[str, object]] = [{"version": 2}, {"radii": [1]}, {"method": "magic"}]
+    damaged_ones = (json.dumps({**document, **change}) for change in changes)
     for damaged in ("", "[]", "{}", *damaged_ones):
         with pytest.raises(DataError, match="nearveil fit"):
             intervals_from_json(damaged)

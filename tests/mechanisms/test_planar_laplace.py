@@ -11,7 +11,7 @@ from scipy.stats import kstest
 
 import nearveil as nv
 from nearveil.errors import DataError, UsageError
-from nearveil.mechanisms.planar_laplace import NUMERICAL_DELTA, PlanarLaplace, noise_m_from_epsilon_per_km
+from nearveil.mechanisms.planar_laplace import NUMERICAL_DELTA, PlanarLaplace
 from nearveil.randomness import NumberedRows, RowKeystream, stream_key
 from nearveil.region import Region
 from nearveil.sphere import EARTH_RADIUS_M, from_plane, great_circle_m, moved, to_plane
@@ -122,7 +122,6 @@ def test_epsilon_is_two_over_the_noise_with_and_without_a_region() -> None:
         assert guarantee.certificate is not None
         assert guarantee.certificate.bound == guarantee.certificate.attained == 0.004
     assert "ellipsoid" in " ".join(PlanarLaplace().guarantee.notes)
-    assert noise_m_from_epsilon_per_km(4.0) == pytest.approx(500)
 
 
 def test_the_loss_is_at_most_epsilon_times_the_distance_and_attained_on_great_circles(

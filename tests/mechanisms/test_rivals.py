@@ -92,7 +92,6 @@ def test_square_side_makes_the_average_error_least(epsilon: float, width: float,
     if side < min(width, height):
         for other in (0.97 * side, 1.03 * side):
             assert average_squared_error(other, epsilon, width, height) > best
-    assert square_side(epsilon, 1, 1, "worst-case") == pytest.approx((1 + math.exp(epsilon / 2)) ** -0.5)
 
 
 def test_square_loses_exactly_epsilon_and_stays_in_the_region(rng: np.random.Generator) -> None:

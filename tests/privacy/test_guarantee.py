@@ -4,8 +4,15 @@ from dataclasses import replace
 import pytest
 
 from nearveil.errors import DataError, UsageError
-from nearveil.privacy.explain import explain
-from nearveil.privacy.guarantee import CARD_WIDTH, Basis, Counted, Guarantee, PrivacyDefinition, guarantee_from_dict
+from nearveil.privacy.guarantee import (
+    CARD_WIDTH,
+    SEED_NOTES,
+    Basis,
+    Counted,
+    Guarantee,
+    PrivacyDefinition,
+    guarantee_from_dict,
+)
 
 CLAIM = Guarantee(
     title="A claim",
@@ -13,7 +20,7 @@ CLAIM = Guarantee(
     epsilon=1.0,
     unit="per user",
     delta=1e-5,
-    neighbors="one person more or less",
+    neighbors="one user more or less",
     promise="would protect everything",
     basis=Basis.REFUTED_CLAIM,
     because="there is a counterexample",
@@ -24,8 +31,8 @@ HELD = Guarantee(
     epsilon=0.004,
     unit="per meter",
     delta=0.0,
-    neighbors="any two places",
-    promise="places near each other look alike, and the wider neighborhood is not hidden " * 3,
+    neighbors="any two locations",
+    promise="locations near each other look alike, and the wider neighborhood is not hidden " * 3,
     not_covered="the rest",
     basis=Basis.THEOREM,
     because="the noise",
@@ -41,27 +48,26 @@ def test_a_refuted_claim_never_reads_as_a_promise() -> None:
     assert "DOES NOT HOLD" in HELD.card()
 
 
-def test_card_is_a_box_that_keeps_its_width() -> None:
-    for full in (False, True):
-        assert {len(line) for line in HELD.card(full=full).splitlines()} == {CARD_WIDTH}
-    for word in ("A promise", "0.004 per meter", "any two places", "theorem", "mind the gap", "A claim", "the rest"):
-        assert word in HELD.card(full=True)
-    for word in ("A promise", "0.004 per meter", "look alike", "the rest", "mind the gap", "A claim"):
-        assert word in str(HELD)
-
-
-def test_a_short_card_has_twelve_lines_and_says_what_it_leaves_out() -> None:
+def test_a_card_has_twelve_lines_and_says_what_it_leaves_out() -> None:
     notes = [f"note {number} is short. It has a second sentence." for number in range(9)]
     card = replace(HELD, notes=tuple(notes)).card()
-    assert len(card.splitlines()) == 12
-    assert "note 0 is short." in card
+    assert [len(line) for line in card.splitlines()] == [CARD_WIDTH] * 12
+    for word in ("A promise", "0.004 per meter", "look alike", "the rest", "A claim", "note 0 is short."):
+        assert word in card
     assert "second sentence" not in card
     shown = sum(f"note {number}" in card for number in range(9))
     assert f"{9 - shown} more notes" in card
-    assert "card(full=True)" in card
-    elsewhere = HELD.card(full_is_at="GET /v1/guarantee")
-    assert "Why it holds: GET /v1/guarantee" in elsewhere
-    assert "card(full" not in elsewhere
+    assert "guarantee.explain()" in card
+    assert "Why it holds: GET /v1/guarantee" in HELD.card(full_is_at="GET /v1/guarantee")
+
+
+def test_a_card_cuts_what_is_too_long_and_keeps_what_matters() -> None:
+    """A seed, the promise, and that a claim does not hold."""
+    for words in (50, 200, 1000):
+        card = replace(HELD, promise="alike " * words, not_covered="apart " * words, notes=SEED_NOTES).card()
+        assert len(card.splitlines()) <= 12
+        for word in ("epsilon = 0.004", "protects nobody", "Promise: alike", "Not covered: apart", "NOT HOLD", " ..."):
+            assert word in card
 
 
 def test_json_holds_everything() -> None:
@@ -93,13 +99,18 @@ def test_a_damaged_guarantee_is_refused(change: dict[str, object]) -> None:
         guarantee_from_dict({**HELD.to_dict(), **change})
 
 
-def test_an_explanation_says_what_can_be_learned() -> None:
-    text = " ".join(explain(HELD.counted_per_place(12)).split())
+def test_an_explanation_says_everything_and_what_can_be_learned() -> None:
+    text = " ".join(HELD.counted_per_place(12).explain().split())
     assert "500 m apart: 89 % sure (at most 7.39 times likelier)" in text
     assert "2,000 m apart: 99.97 % sure" in text
     assert "0.048 for the user with the most places, 12" in text
     assert "A claim of epsilon = 1 that is false" in text
-    assert "Nothing is promised" in explain(Guarantee.claimed_by_nobody())
+    for word in ("look alike", "any two locations", "the rest", "theorem: the noise", "Note: mind the gap"):
+        assert word in text
+    assert "Nothing is promised" in Guarantee.claimed_by_nobody().explain()
+    steps = replace(HELD, definition=PrivacyDefinition.ELASTIC, unit="per step", epsilon=0.5)
+    assert "2 steps apart: 74 % sure" in steps.explain()
+    assert "practically no protection" in replace(HELD, definition=PrivacyDefinition.LOCAL, epsilon=9.0).explain()
 
 
 def test_per_row_says_so_everywhere() -> None:

@@ -43,7 +43,8 @@ def test_averaging_a_users_rows_gains_nothing(rng: np.random.Generator) -> None:
     means = published.reshape(300, 30, 2).mean(axis=1)
     of_mean, of_one = great_circle_m(np.array(HOME), means), great_circle_m(np.array(HOME), published[::30])
     assert of_mean.mean() == pytest.approx(of_one.mean(), rel=0.1)
-    assert len(np.unique(place)) == pytest.approx(300, abs=0)
+    # A row may lie beyond the reach of the first one's cell: 0.4 times on average, 7 times in one of a million runs.
+    assert 300 <= len(np.unique(place)) <= 306
 
 
 @pytest.mark.parametrize("anchor", [HOME, (90.0, 0.0), (-89.9999, 77.0), (-17.0, 179.9999)])
@@ -101,8 +102,8 @@ def test_the_guarantee_counts_places_and_says_what_the_most_visited_user_loses(t
     source = write_csv(tmp_path / "in.csv", points, user=["ann", "ann", "ann", "ann", "ben"])
     guarantee = nv.protect(source, tmp_path / "out.csv", user="user").guarantee
     assert guarantee.epsilon == pytest.approx(0.004)
-    assert "0.012" in guarantee.card(full=True)
-    assert "is disclosed" in " ".join(guarantee.card(full=True).replace("│", "").split())
+    assert "0.012" in guarantee.explain()
+    assert "is disclosed" in " ".join(guarantee.explain().split())
     rows = nv.protect(source, tmp_path / "rows.csv").guarantee
     assert rows.counted == "rows"
     assert "row" in rows.card()

@@ -196,5 +196,5 @@ def test_cells_from_the_published_places_can_be_served(tmp_path: Path) -> None:
         assert place.call("GET", "/v1/cells", key=place.token("person-1")).status_code == 403
         made.write_text(place.call("GET", "/v1/cells?hide_among=50").text)
     with running(in_folder(tmp_path), keys=keys, clock=clock, hide_among=50, cells=made, redraw_noise=True) as place:
-        assert "places published before" in place.call("GET", "/v1/guarantee").json()["text"]
+        assert "locations published before" in place.call("GET", "/v1/guarantee").json()["text"]
         assert len(place.nearby()) == 10

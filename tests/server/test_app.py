@@ -191,7 +191,7 @@ def test_an_id_that_json_has_to_escape_is_an_id_and_nothing_else(lane: str, page
 def test_the_card_tells_of_the_intervals(place: Running, tmp_path: Path) -> None:
     card = place.call("GET", "/v1/guarantee").json()
     assert card["guarantee"]["epsilon"] == pytest.approx(2 / 500)
-    assert "GUARANTEE" in card["text"]
+    assert "Promise: " in card["text"]
     named = tmp_path / "intervals.json"
     named.write_text(build_public_intervals(region=named_region("san-francisco"), centres=9, rng=1).to_json())
     with running(intervals=named) as other:

@@ -78,7 +78,7 @@ def test_rows_without_users_have_noise_of_their_own(frame: Frame) -> None:
     first, second = protect(df, keep=["id"]), protect(df, keep=["id"])
     # Two of 3,000 are in one cell of the published grid with a probability of 0.03; 20 are never.
     assert len(np.unique(np.vstack([by_id(first), by_id(second)]), axis=0)) > 2980
-    assert "Counted per row" in first.guarantee.card(full=True)
+    assert "Counted per row" in first.guarantee.explain()
 
 
 def test_a_user_has_one_location_per_place(frame: Frame, monkeypatch: pytest.MonkeyPatch) -> None:

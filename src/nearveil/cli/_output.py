@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nearveil.types import Progress as ProgressCallback
 
 
-FULL_CARD = "nearveil guarantee FILE --card full, with the output of --json"
+FULL_CARD = "nearveil guarantee FILE, with the output of --json"
 """Where the summary of a guarantee says that the whole of it is."""
 COUNTS_ROWS = "The guarantee counts rows: name the users with --user if a user may have several."
 """What a release or a fit without ids of users prints."""

@@ -9,13 +9,12 @@ from typing import Any
 
 import click
 
-from nearveil.cli._command import command, option
+from nearveil.cli._command import command
 from nearveil.cli._mechanism import MechanismChoice, mechanism_options
 from nearveil.cli._options import FILE, json_option, region_option
 from nearveil.cli._output import say, say_json, waiting
 from nearveil.errors import DataError, UsageError
 from nearveil.io.atomic import read_text
-from nearveil.privacy.explain import explain
 from nearveil.privacy.guarantee import Guarantee, guarantee_from_dict
 
 _SYNTHETIC = (
@@ -34,11 +33,8 @@ _SYNTHETIC = (
 )
 @mechanism_options
 @region_option
-@option("--card", type=click.Choice(["short", "full"]), help="Print a summary of the guarantee instead.")
 @json_option
-def guarantee(
-    source: Path | None, *, mechanism: MechanismChoice, region: str | None, card: str | None, json: bool
-) -> None:
+def guarantee(source: Path | None, *, mechanism: MechanismChoice, region: str | None, json: bool) -> None:
     """Explain in plain words what a release guarantees, and what it does not.
 
     Explains the guarantee in FILE, or that of the mechanism that the options describe (dprs and hide-among on a
@@ -50,7 +46,7 @@ def guarantee(
     if json:
         say_json(found.to_dict())
     else:
-        say(found.card(full=card == "full", full_is_at="--card full") if card else explain(found))
+        say(found.explain())
 
 
 def _of_mechanism(mechanism: MechanismChoice, region: str | None) -> Guarantee:

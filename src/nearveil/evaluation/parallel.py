@@ -20,12 +20,6 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-class WorkerError(NearveilError):
-    """A process that did part of the work is gone."""
-
-    exit_code = 1
-
-
 def in_parallel(
     work: Callable[[_Item], _Result], items: Iterable[_Item], *, cores: int, progress: Progress | None = None
 ) -> Iterator[_Result]:
@@ -48,7 +42,7 @@ def in_parallel(
                 progress(1)
             yield result
     except TerminatedWorkerError:
-        raise WorkerError("a worker process was ended, perhaps for want of memory; try cores=1") from None
+        raise NearveilError("a worker process was ended, perhaps for want of memory; try cores=1") from None
 
 
 def _end_with(parent: int) -> None:

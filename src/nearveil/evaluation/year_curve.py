@@ -15,13 +15,11 @@ from typing import Any
 from nearveil.nearby.publishing.protection import Protection, duration_text
 
 COMMAND = "nearveil reproduce year"
-_FILE = "year.json"
 
 
 @lru_cache(maxsize=1)
 def _document() -> dict[str, Any]:
-    text = resources.files("nearveil.evaluation").joinpath(_FILE).read_text(encoding="utf-8")
-    return dict(json.loads(text))
+    return dict(json.loads(resources.files("nearveil.evaluation").joinpath("year.json").read_bytes()))
 
 
 def year_chart(protection: Protection) -> dict[str, Any]:

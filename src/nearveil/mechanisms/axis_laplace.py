@@ -15,15 +15,15 @@ from nearveil.types import FloatArray
 
 
 class AxisLaplace(Mechanism):
-    """Add independent Laplace noise to each axis of the square, enough for any two places of the region.
+    """Add independent Laplace noise to each axis of the square, enough for any two locations of the region.
 
     Parameters
     ----------
     epsilon : float
-        Largest loss between any two places of the region; the scale is the region's L1 diameter over epsilon
+        Largest loss between any two locations of the region; the scale is the region's L1 diameter over epsilon
         (4/epsilon in a whole square).
     region : Region or str
-        Public region; published places are clamped to it, which costs nothing.
+        Public region; published locations are clamped to it, which costs nothing.
     seed : int, optional
         For experiments only.
 
@@ -66,7 +66,7 @@ class AxisLaplace(Mechanism):
         """Local differential privacy over the region."""
         return local_guarantee(
             epsilon=self.epsilon,
-            # Beyond the reach of either axis; for a place elsewhere that is up to e^epsilon times likelier.
+            # Beyond the reach of either axis; for a location elsewhere that is up to e^epsilon times likelier.
             delta=min(1.0, 2 * math.exp(self.epsilon - EXPONENTIAL_REACH)),
             basis=Basis.THEOREM,
             because=(
@@ -88,5 +88,5 @@ class AxisLaplace(Mechanism):
             output=corner,
             frame=self.frame,
             method=Method.CLOSED_FORM,
-            how="the loss is at most the L1 distance of two places over the scale, which is largest between corners",
+            how="the loss is at most the L1 distance of two locations over the scale, which is largest between corners",
         )

@@ -46,7 +46,7 @@ class Learned(Protocol):
         """Whether it cost nobody anything."""
 
     @property
-    def unit(self) -> Literal["person", "row"]:
+    def unit(self) -> Literal["user", "row"]:
         """Whose data the cost counts: a row's, where a user may have had several."""
 
     def guarantee(self, delta: float) -> Guarantee:
@@ -447,11 +447,11 @@ def rounding_delta(epsilon: float, choices: int) -> float:
 def local_guarantee(**stated: Any) -> Guarantee:
     """Return the guarantee of local differential privacy over the whole region, with this epsilon, basis and reason."""
     return Guarantee(
-        title="Every published place",
+        title="Every published location",
         definition=PrivacyDefinition.LOCAL,
         unit="per user",
-        neighbors="any two places of the region that one published place may stand for, however far apart",
-        promise="any two places of the region look alike up to epsilon, near or far",
+        neighbors="any two locations of the region that one published location may stand for, however far apart",
+        promise="any two locations of the region look alike up to epsilon, near or far",
         not_covered=FURTHER_RELEASES,
         **stated,
     )

@@ -52,7 +52,7 @@ CellSource = Literal["public", "published", "privtree"]
 
 SOURCE_NAMES: dict[CellSource, str] = {
     "public": "public data",
-    "published": "places published before",
+    "published": "locations published before",
     "privtree": "a private quadtree (PrivTree)",
 }
 
@@ -144,11 +144,11 @@ class Cells:
     """How many people a cell was to hold at most."""
     source: CellSource
     fit_epsilon: float = 0.0
-    """What the cells cost each person in the data: 0 but for ``privtree``."""
+    """What the cells cost each user in the data: 0 but for ``privtree``."""
     seeded: bool = False
     """Whether their noise came from a seed, which undoes its protection for anyone who knows the seed."""
-    unit: Literal["person", "row"] = "person"
-    """Whose data the cost counts: a row's, where a person may have had several."""
+    unit: Literal["user", "row"] = "user"
+    """Whose data the cost counts: a row's, where a user may have had several."""
     calibration: Calibration | None = None
     """The channel that hides among ``hide_among`` people, found before: that takes seconds where cells are many."""
     _kept: dict[str, tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False)
@@ -302,13 +302,13 @@ class Cells:
                 unit="per user",
                 delta=0.0,
                 neighbors="the data that the cells are made from, with and without one row",
-                promise=f"the cells were made from {SOURCE_NAMES[self.source]}, and cost nobody anything more",
+                promise=f"the cells were made from {SOURCE_NAMES[self.source]}, and cost no user anything more",
                 basis=Basis.THEOREM,
                 because="what looks at public or published data alone adds nothing to what that has cost",
             )
         else:
             promise = private_cells_guarantee(self.fit_epsilon, self.layout.levels, seeded=self.seeded)
-        return promise if self.unit == "person" else promise.counted_per_row()
+        return promise if self.unit == "user" else promise.counted_per_row()
 
     # -- one file --------------------------------------------------------------------------------------------
 
@@ -357,8 +357,8 @@ class Cells:
 
 
 def private_cells_guarantee(fit_epsilon: float, levels: int, *, seeded: bool = False) -> Guarantee:
-    """Return what cells from a private quadtree of so many levels cost each person they are made from."""
-    # The finite range of the noise adds a delta: one noisy count a level for each person, and one in the end.
+    """Return what cells from a private quadtree of so many levels cost each user they are made from."""
+    # The finite range of the noise adds a delta: one noisy count a level for each user, and one in the end.
     tree, counting = (1 - COUNTING_SHARE) * fit_epsilon, COUNTING_SHARE * fit_epsilon
     in_tree = (levels + 1) * math.exp(tree / PRIVTREE_RATIO - EXPONENTIAL_REACH)
     return Guarantee(
@@ -369,14 +369,14 @@ def private_cells_guarantee(fit_epsilon: float, levels: int, *, seeded: bool = F
         delta=min(1.0, 4 * (in_tree + math.exp(counting - EXPONENTIAL_REACH))),
         neighbors=(
             "the data that the cells are made from, with and without one row, both such as can be fitted at all (two "
-            "people or more, not all at one place)"
+            "users or more, not all at one location)"
         ),
         promise="how much the cells can depend on any one row is bounded by epsilon",
-        not_covered="the cells show where people in general are; replacing the place of one row counts twice",
+        not_covered="the cells show where users in general are; replacing the location of one row counts twice",
         basis=Basis.THEOREM,
         because=(
             "PrivTree (Zhang, Xiao and Xie, 2016): noisy counts with a bias that grows with the depth lose at most "
-            "one epsilon, however deep the tree; the numbers of people have Laplace noise and cost the rest"
+            "one epsilon, however deep the tree; the numbers of users have Laplace noise and cost the rest"
         ),
         notes=(SEEDED_CELLS_NOTE,) if seeded else (),
     )
@@ -409,7 +409,7 @@ def cells_from_document(document: Any) -> Cells:
     """Read what `Cells.to_document` gave."""
     try:
         known = (document["format"], document["version"]) == (FORMAT, FORMAT_VERSION)
-        if not known or document["source"] not in SOURCE_NAMES or document["unit"] not in ("person", "row"):
+        if not known or document["source"] not in SOURCE_NAMES or document["unit"] not in ("user", "row"):
             raise ValueError("format")
         sizes = (int(document[name]) for name in ("columns", "rows", "levels"))
         return Cells(

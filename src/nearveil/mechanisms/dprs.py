@@ -54,8 +54,6 @@ class DPRS(Mechanism):
     fit_method : {"pic", "private-grid"}, optional
         The paper's private k-means, or k-means on one noisy histogram, which finds better intervals for the same cost:
         the default but for the paper's release.
-    population : int, optional
-        A public number of users, to size the private grid and the number of intervals by instead.
     intervals : Intervals, optional
         Intervals made before. They bring their region.
     region : Region or str, optional
@@ -93,7 +91,6 @@ class DPRS(Mechanism):
         rounds: int = 12,
         gamma: float = 0.5,
         fit_method: FitMethod | None = None,
-        population: int | None = None,
         intervals: Intervals | None = None,
         region: Region | str | None = None,
         seed: int | None = None,
@@ -108,7 +105,6 @@ class DPRS(Mechanism):
         self.rounds = rounds
         self.gamma = gamma
         self.fit_method = fit_method
-        self.population = population
         self.intervals = intervals
         self.region = region
         self.seed = seed
@@ -156,9 +152,7 @@ class DPRS(Mechanism):
     def fit_plan(self) -> FitPlan:
         """How `fit` builds intervals."""
         method = self.fit_method or ("pic" if self.chosen_release == "paper" else "private-grid")
-        return FitPlan(
-            method=method, centres=self.centres, rounds=self.rounds, gamma=self.gamma, population=self.population
-        )
+        return FitPlan(method=method, centres=self.centres, rounds=self.rounds, gamma=self.gamma)
 
     @property
     def fit_steps(self) -> int:

@@ -29,7 +29,7 @@ def with_fit_cost(release: Guarantee, learned: Learned, name: str, delta: float 
     statements = [learned.guarantee(delta)]
     if not learned.is_free:
         together = _together(release, *replacement_cost(learned, delta), name)
-        statements.append(together if learned.unit == "person" else together.counted_per_row())
+        statements.append(together if learned.unit == "user" else together.counted_per_row())
     return replace(
         release,
         title=f"{release.title}, given the {name}",
@@ -39,7 +39,7 @@ def with_fit_cost(release: Guarantee, learned: Learned, name: str, delta: float 
 
 
 def replacement_cost(learned: Learned, delta: float) -> tuple[float, float]:
-    """Return epsilon and delta between what is learned with a person at one place and at another.
+    """Return epsilon and delta between what is learned with a user at one location and at another.
 
     Replacing is removing and adding: the losses add, and the second step's delta counts e^epsilon times.
     """
@@ -60,10 +60,10 @@ def _together(release: Guarantee, epsilon: float, delta: float, name: str) -> Gu
         epsilon=release.epsilon if by_distance else release.epsilon + epsilon,
         offset=epsilon if by_distance else 0.0,
         delta=min(1.0, release.delta + delta),
-        neighbors=(f"{release.neighbors}{came_out}, that place being among those that the {name} were made from"),
+        neighbors=(f"{release.neighbors}{came_out}, that location being among those that the {name} were made from"),
         promise=(
-            f"the {name} depend on the people they were made from: for them another place costs up to "
-            f"{round_up(epsilon)} more; with {name} from public data or from places already published it does not"
+            f"the {name} depend on the users they were made from: for them another location costs up to "
+            f"{round_up(epsilon)} more; with {name} from public data or from locations already published it does not"
         ),
         not_covered="",
         because=f"the loss of the {name} twice, for removing and adding, and the release's loss given the {name}",

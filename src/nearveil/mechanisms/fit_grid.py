@@ -29,7 +29,7 @@ from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, Progress
 
 COUNTING_SHARE = 0.05
-"""Share of the budget for a noisy head count, where no public one is given."""
+"""Share of the budget for a noisy head count."""
 
 _PEOPLE_PER_CELL = 10.0
 _MOST_CELLS = 4_000_000
@@ -37,14 +37,14 @@ _MOST_CELLS = 4_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyGrid:
-    """What may be used openly: noisy counts, shape (rows, columns), and a number of users, public or noisy.
+    """What may be used openly: noisy counts, shape (rows, columns), and a noisy number of users.
 
     ``answers`` is what they cost, the histogram last.
     """
 
     region: Region
     noisy: FloatArray
-    population: float
+    users: float
     answers: tuple[LaplaceAnswers, ...]
 
     @property
@@ -64,28 +64,23 @@ class NoisyGrid:
         return (share * 2 - 1) * np.array(self.region.half_extent_square)
 
 
-def noisy_grid(
-    asked: ExactAnswers, epsilon: float, population: int | None, rng: np.random.Generator, watch: Watch | None = None
-) -> NoisyGrid:
-    """Spend epsilon on a histogram and, where no public number of users is given, on a head count."""
-    size, answers, left = float(population or 0), [], epsilon
-    if population is None:
-        left = (1 - COUNTING_SHARE) * epsilon
-        answers.append(LaplaceAnswers(1, 1 / (COUNTING_SHARE * epsilon)))
-        counted = fixed_point_laplace(head_count(asked), answers[0].scale, rng)
-        if watch:
-            watch(head_count, counted)
-        size = max(float(counted[0]), 1.0)
-    answers.append(LaplaceAnswers(1, 1 / left))
-    columns, rows = _grid_shape(asked.region, size * left / _PEOPLE_PER_CELL)
+def noisy_grid(asked: ExactAnswers, epsilon: float, rng: np.random.Generator, watch: Watch | None = None) -> NoisyGrid:
+    """Spend epsilon on a head count and on a histogram of a grid that is as fine as that many users allow."""
+    left = (1 - COUNTING_SHARE) * epsilon
+    answers = LaplaceAnswers(1, 1 / (COUNTING_SHARE * epsilon)), LaplaceAnswers(1, 1 / left)
+    counted = fixed_point_laplace(head_count(asked), answers[0].scale, rng)
+    if watch:
+        watch(head_count, counted)
+    users = max(float(counted[0]), 1.0)
+    columns, rows = _grid_shape(asked.region, users * left / _PEOPLE_PER_CELL)
 
     def histogram(about: ExactAnswers) -> IntArray:
         return about.counts_in_cells(columns, rows) * int(FIXED_POINT)
 
-    noisy = fixed_point_laplace(histogram(asked), answers[-1].scale, rng)
+    noisy = fixed_point_laplace(histogram(asked), answers[1].scale, rng)
     if watch:
         watch(histogram, noisy)
-    return NoisyGrid(asked.region, noisy.reshape(rows, columns), size, tuple(answers))
+    return NoisyGrid(asked.region, noisy.reshape(rows, columns), users, answers)
 
 
 def _grid_shape(region: Region, cells: float) -> tuple[int, int]:
@@ -110,7 +105,6 @@ def build_grid_intervals(
     epsilon: float,
     centres: int | None = None,
     gamma: float = 0.5,
-    population: int | None = None,
     rng: Randomness | np.random.Generator | int | None = None,
     progress: Progress | None = None,
     watch: Watch | None = None,
@@ -119,15 +113,15 @@ def build_grid_intervals(
 
     ``points`` has one row per user, latitude and longitude, all in the public ``region``; or it answers for all of them
     (`ExactAnswers`). ``epsilon`` is what the fit costs each user, added or removed. The others are those of
-    `nearveil.DPRS`; without ``population`` a twentieth of the budget buys a noisy count. ``progress`` is called with 1
+    `nearveil.DPRS`; a twentieth of the budget buys a noisy count of users. ``progress`` is called with 1
     after each round of k-means, and ``watch`` with each question and the noisy answers to it.
     """
     check_positive(epsilon, "epsilon")
     asked = answers_for_fit(points, region, centres, gamma)
     randomness = as_randomness(rng)
-    grid = noisy_grid(asked, epsilon, population, randomness.generator, watch)
+    grid = noisy_grid(asked, epsilon, randomness.generator, watch)
     # From here on only the noisy answers are looked at.
-    number = centres_for(grid.population) if centres is None else centres
+    number = centres_for(grid.users) if centres is None else centres
     found = _k_means(_stand_ins(grid, number, randomness.generator), region, number, randomness.generator, progress)
     return Intervals(
         region=region, centres=found, method="private-grid", answers=grid.answers, gamma=gamma, seeded=randomness.seeded

@@ -30,7 +30,6 @@ def build_pic_intervals(
     centres: int | None = None,
     rounds: int = 12,
     gamma: float = 0.5,
-    population: int | None = None,
     rng: Randomness | np.random.Generator | int | None = None,
     progress: Progress | None = None,
     watch: Watch | None = None,
@@ -42,8 +41,8 @@ def build_pic_intervals(
 
     ``points`` has one row per user, latitude and longitude, all in the public ``region``; or it answers for all of them
     (`ExactAnswers`). ``scale`` is the paper's λ_c, the Laplace scale of every answer in units of the square. The others
-    are those of `nearveil.DPRS`; without ``centres`` and ``population`` one more noisy answer is asked for, a head
-    count. ``progress`` is called with 1 after each round, and ``watch`` with each question and the noisy answers to it.
+    are those of `nearveil.DPRS`; without ``centres`` one more noisy answer is asked for, a head count. ``progress`` is
+    called with 1 after each round, and ``watch`` with each question and the noisy answers to it.
     """
     check_positive(scale, "scale")
     check_count(rounds, "rounds", least=1, most=1000)
@@ -56,9 +55,7 @@ def build_pic_intervals(
             watch(question, answers)
         return answers
 
-    counts_users = centres is None and population is None
-    users = float(noisy(head_count)[0]) if counts_users else population or 0
-    number = centres_for(users) if centres is None else centres
+    number = centres_for(float(noisy(head_count)[0])) if centres is None else centres
     found = centres_in_region(region, number, randomness.generator)
     for _ in range(rounds):
         sums = noisy(_sums_around(found))
@@ -66,7 +63,7 @@ def build_pic_intervals(
         found = redraw_unusable(sums[:, :2] / np.maximum(sums[:, 2:], 1.0), region, randomness.generator)
         if progress:
             progress(1)
-    answers = (LaplaceAnswers(QUERIES_PER_ROUND * rounds + counts_users, scale),)
+    answers = (LaplaceAnswers(QUERIES_PER_ROUND * rounds + (centres is None), scale),)
     return Intervals(region=region, centres=found, method="pic", answers=answers, gamma=gamma, seeded=randomness.seeded)
 
 

@@ -32,7 +32,6 @@ class FitPlan:
     centres: int | None = None
     rounds: int = 12
     gamma: float = 0.5
-    population: int | None = None
 
     def __post_init__(self) -> None:
         if self.centres is not None:
@@ -41,12 +40,6 @@ class FitPlan:
         check_gamma(self.gamma)
         if self.method not in get_args(FitMethod):
             raise UsageError(f"fit_method is one of: {', '.join(get_args(FitMethod))}")
-        if self.population is not None:
-            check_count(self.population, "population", least=1, most=10**11)
-            if self.method == "pic" and self.centres is not None:
-                raise UsageError(
-                    "population sizes nothing in private k-means with centres given; leave one of them out"
-                )
 
     @property
     def steps(self) -> int:
@@ -56,7 +49,7 @@ class FitPlan:
     @property
     def queries(self) -> int:
         """How many noisy answers of private k-means a user is in: three a round, and a head count if needed."""
-        return QUERIES_PER_ROUND * self.rounds + (self.centres is None and self.population is None)
+        return QUERIES_PER_ROUND * self.rounds + (self.centres is None)
 
     def budget(self, epsilon: float, delta: float) -> float:
         """Return what `build_intervals` takes so that the fit alone costs epsilon at delta.
@@ -79,7 +72,7 @@ def build_intervals(
     watch: Watch | None = None,
 ) -> Intervals:
     """Build private intervals by the planned method; ``budget`` as in `FitPlan.budget`, ``watch`` for audits."""
-    wanted = {"region": region, "centres": plan.centres, "gamma": plan.gamma, "population": plan.population}
+    wanted = {"region": region, "centres": plan.centres, "gamma": plan.gamma}
     how = {"rng": rng, "progress": progress, "watch": watch}
     if plan.method == "pic":
         return build_pic_intervals(points, scale=budget, rounds=plan.rounds, **wanted, **how)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cell_steps import graph_of, steps_from
 from nearveil.mechanisms.cells import SOURCE_NAMES, Calibration, Cells, cells_from_document
-from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan, build_private_cells, check_hide_among
+from nearveil.mechanisms.fit_cells import LARGEST_CELL_M, LEAST_CELL_M, CellPlan, build_private_cells
 from nearveil.mechanisms.fit_cost import with_fit_cost
 from nearveil.mechanisms.step_channel import (
     StepChannel,
@@ -85,7 +85,6 @@ class HideAmong(Mechanism):
         region: Region | str | None = None,
         seed: int | None = None,
     ) -> None:
-        check_hide_among(hide_among)
         if epsilon is not None:
             check_epsilon(epsilon)
         check_epsilon(fit_epsilon, "fit_epsilon")
@@ -219,7 +218,7 @@ class HideAmong(Mechanism):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Any two places are alike up to epsilon times the steps between them."""
+        """Any two locations are alike up to epsilon times the steps between them."""
         cells, channel = self.current_cells, self._calibrated
         epsilon = channel.bound if self.epsilon is None else max(self.epsilon, channel.bound)
         among = channel.people_within(2 / epsilon)
@@ -229,22 +228,22 @@ class HideAmong(Mechanism):
             "what is published."
         )
         release = Guarantee(
-            title="Every published place",
+            title="Every published location",
             definition=PrivacyDefinition.ELASTIC,
             epsilon=epsilon,
             unit=PrivacyDefinition.ELASTIC.unit,
             delta=0.0,
             neighbors=(
-                "any two places that one published place may stand for, at a loss of epsilon times the steps between "
-                "their cells; a step leads to a cell that touches"
+                "any two locations that one published location may stand for, at a loss of epsilon times the steps "
+                "between their cells; a step leads to a cell that touches"
             ),
             promise=(
-                f"the published place is at most e^2 = 7.4 times likelier from your cell than from any cell within "
-                f"{2 / epsilon:.2g} steps; for half of the people these held about {among:,.0f} people or more when "
+                f"the published location is at most e^2 = 7.4 times likelier from your cell than from any cell within "
+                f"{2 / epsilon:.2g} steps; for half of the users these held about {among:,.0f} users or more when "
                 "the cells were made"
             ),
             not_covered=(
-                f"places many steps apart are not hidden from each other; crowds move after the cells were made; "
+                f"locations many steps apart are not hidden from each other; crowds move after the cells were made; "
                 f"{FURTHER_RELEASES}"
             ),
             basis=Basis.CERTIFICATE,
@@ -256,7 +255,7 @@ class HideAmong(Mechanism):
                 *self._notes(),
                 *((meaning,) if self.epsilon is None else ()),
                 f"{len(cells):,} cells from {SOURCE_NAMES[cells.source]}, {cells.sides_m.min():,.0f} to "
-                f"{cells.sides_m.max():,.0f} m wide and with about {np.median(cells.people):,.3g} people each, as "
+                f"{cells.sides_m.max():,.0f} m wide and with about {np.median(cells.people):,.3g} users each, as "
                 "counted when they were made.",
             ),
             certificate=channel.certificate,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -22,12 +22,6 @@ FORMAT_VERSION = 1
 Method = Literal["pic", "private-grid", "public"]
 
 _NO_INTERVALS = "this is not an intervals file, or it is damaged; make one with 'nearveil fit'"
-
-METHOD_NAMES: dict[Method, str] = {
-    "pic": "private k-means (PIC)",
-    "private-grid": "k-means on one noisy histogram (private grid)",
-    "public": "public centres, no data",
-}
 
 PAPER_CENTRES = 800
 """The m with which our numbers come nearest to the paper's, which gives none; and the most where no number is given."""
@@ -59,11 +53,11 @@ class Intervals:
     centres, radii : ndarray
         Shape (m, 2) and (m,), in units of the square. The radii follow from the centers and gamma.
     method : {"pic", "private-grid", "public"}
-        How the centres were found.
+        How the centers were found: private k-means, k-means on one noisy histogram, or anywhere, without data.
     answers : tuple of LaplaceAnswers
-        What everybody in the data was asked for, which is what the intervals cost them; empty if no data was used.
-    unit : {"person", "row"}
-        Whose data the budget counts: a row's, where a person may have had several.
+        What all users in the data were asked for, which is what the intervals cost them; empty if no data was used.
+    unit : {"user", "row"}
+        Whose data the budget counts: a row's, where a user may have had several.
     gamma : float
         Radius as a share of the distance to the nearest other centre.
     seeded : bool
@@ -76,7 +70,7 @@ class Intervals:
     answers: tuple[LaplaceAnswers, ...]
     gamma: float
     seeded: bool
-    unit: Literal["person", "row"] = "person"
+    unit: Literal["user", "row"] = "user"
     radii: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
@@ -121,28 +115,28 @@ class Intervals:
     def guarantee(self, delta: float) -> Guarantee:
         """Return what holds for the intervals themselves, once they are published."""
         epsilon, delta = self.fit_cost(delta)
-        promise, not_covered, because = "the discs were made without anybody's data", "", "no data, no cost"
+        promise, not_covered, because = "the discs were made without any user's data", "", "no data, no cost"
         if self.answers:
             asked = " and ".join(f"{part.count} with scale {part.scale:.4g}" for part in self.answers)
             because = (
-                f"all sums and counts that a person is in, each of which one changes by 1, have Laplace noise: {asked}"
+                f"all sums and counts that a user is in, each of which one changes by 1, have Laplace noise: {asked}"
             )
             promise = "how much the discs can depend on any one row fitted on is bounded by epsilon"
-            not_covered = "the discs show where people in general are; replacing the place of one row counts twice"
+            not_covered = "the discs show where users in general are; replacing the location of one row counts twice"
         found = Guarantee(
             title="The intervals",
             definition=PrivacyDefinition.CENTRAL,
             epsilon=epsilon,
             unit="per user",
             delta=delta,
-            neighbors="the data fitted on, with and without one row, both with enough people and not all at one place",
+            neighbors="the data fitted on, with and without one row, both with enough users, not all at one location",
             promise=promise,
             not_covered=not_covered,
             basis=Basis.THEOREM,
             because=because,
             notes=(SEEDED_INTERVALS_NOTE,) if self.seeded else (),
         )
-        return found if self.unit == "person" else found.counted_per_row()
+        return found if self.unit == "user" else found.counted_per_row()
 
     # -- one JSON file ---------------------------------------------------------------------------------------
 
@@ -158,10 +152,8 @@ class Intervals:
             "region": asdict(self.region),
             "method": self.method,
             "budget": {
-                "neighbors": f"add or remove one {self.unit}",
                 "unit": self.unit,
                 "epsilon": pure_fit_epsilon(self.answers),
-                "epsilon_at_delta_1e-5": self.fit_cost(1e-5)[0],
                 "laplace_answers": [{"count": part.count, "scale": part.scale} for part in self.answers],
             },
             "gamma": self.gamma,
@@ -174,45 +166,37 @@ class Intervals:
 def intervals_from_json(text: str) -> Intervals:
     """Read intervals that `Intervals.to_json` wrote."""
     try:
-        return intervals_from_document(json.loads(text))
-    except (ValueError, RecursionError) as error:
-        raise (error if isinstance(error, DataError) else DataError(_NO_INTERVALS)) from None
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        raise DataError(_NO_INTERVALS) from None
+    return intervals_from_document(document)
 
 
 def intervals_from_document(document: Any) -> Intervals:
     """Read what `Intervals.to_document` gave."""
     try:
-        if document["format"] == FORMAT and document["version"] != FORMAT_VERSION:
-            version = document["version"]
-            raise DataError(
-                f"the intervals file has format version {version}, this Nearveil reads {FORMAT_VERSION}; fit again"
-            )
-        return _from_document(document)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise (error if isinstance(error, DataError) else DataError(_NO_INTERVALS)) from None
-
-
-def _from_document(document: dict[str, Any]) -> Intervals:
-    budget = document["budget"]
-    intervals = Intervals(
-        region=Region(**document["region"]),
-        centres=np.array(document["centres"], dtype=np.float64),
-        method=document["method"],
-        answers=tuple(LaplaceAnswers(int(part["count"]), float(part["scale"])) for part in budget["laplace_answers"]),
-        gamma=float(document["gamma"]),
-        seeded=bool(document["seeded"]),
-        unit=budget["unit"],
-    )
-    sound = (
-        document["format"] == FORMAT
-        and intervals.method in METHOD_NAMES
-        and intervals.unit in ("person", "row")
-        # Intervals from data that was never asked, or public ones that cost something, cannot be.
-        and (intervals.method == "public") == intervals.is_free
-        and np.allclose(intervals.radii, document["radii"], rtol=1e-9)
-    )
-    if not sound:
-        raise ValueError("document")
+        budget, asked = document["budget"], document["budget"]["laplace_answers"]
+        intervals = Intervals(
+            region=Region(**document["region"]),
+            centres=np.array(document["centres"], dtype=np.float64),
+            method=document["method"],
+            answers=tuple(LaplaceAnswers(int(part["count"]), float(part["scale"])) for part in asked),
+            gamma=float(document["gamma"]),
+            seeded=bool(document["seeded"]),
+            unit=budget["unit"],
+        )
+        is_sound = (
+            (document["format"], document["version"]) == (FORMAT, FORMAT_VERSION)
+            and intervals.method in get_args(Method)
+            and intervals.unit in ("user", "row")
+            # Intervals from data that was never asked, or public ones that cost something, cannot be.
+            and (intervals.method == "public") == intervals.is_free
+            and np.allclose(intervals.radii, document["radii"], rtol=1e-9)
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        is_sound = False
+    if not is_sound:
+        raise DataError(_NO_INTERVALS)
     return intervals
 
 

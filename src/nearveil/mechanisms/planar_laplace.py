@@ -125,17 +125,17 @@ class PlanarLaplace(Mechanism):
     def guarantee(self) -> Guarantee:
         """Geo-indistinguishability between all locations."""
         return Guarantee(
-            title="Every published place",
+            title="Every published location",
             definition=PrivacyDefinition.METRIC,
             epsilon=self.epsilon_per_m,
             unit="per meter",
             delta=NUMERICAL_DELTA,
             neighbors=(
-                "any two places that one published place may stand for, at a loss of epsilon times their great-circle "
-                f"distance (delta is for places up to {10 * self.noise_m / 1000:,.3g} km apart)"
+                "any two locations that one published location may stand for, at a loss of epsilon times their "
+                f"great-circle distance (delta is for locations up to {10 * self.noise_m / 1000:,.3g} km apart)"
             ),
             promise=(
-                f"of two places {self.noise_m:,.6g} m apart, the published place is at most e^2 = 7.4 times "
+                f"of two locations {self.noise_m:,.6g} m apart, the published location is at most e^2 = 7.4 times "
                 "likelier from one than from the other (a loss of 2)"
             ),
             not_covered=NOT_COVERED_BY_METRIC,
@@ -163,7 +163,7 @@ class PlanarLaplace(Mechanism):
             method=Method.CLOSED_FORM,
             how=(
                 "the log density falls at one rate with the great-circle distance, so by the triangle inequality the "
-                "loss is at most that rate times the distance of two places"
+                "loss is at most that rate times the distance of two locations"
             ),
         )
 
@@ -174,8 +174,3 @@ def check_noise_m(noise_m: float) -> float:
     if not 1.0 <= value <= LARGEST_NOISE_M:
         raise UsageError("the noise must be at least 1 m, as locations are rounded to 0.11 m, and at most 500 km")
     return value
-
-
-def noise_m_from_epsilon_per_km(epsilon_per_km: float) -> float:
-    """Return the noise, in meters, for a loss of ``epsilon_per_km`` per kilometer."""
-    return check_noise_m(2000.0 / check_positive(epsilon_per_km, "epsilon per km"))

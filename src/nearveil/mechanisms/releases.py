@@ -30,7 +30,7 @@ from nearveil.privacy.guarantee import FURTHER_RELEASES, Basis, Certificate, Gua
 from nearveil.randomness import RowKeystream
 from nearveil.types import FloatArray
 
-_BETWEEN = "places in different intervals, however near: which interval somebody is in is disclosed"
+_BETWEEN = "locations in different intervals, however near: which interval a user is in is disclosed"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,8 +60,8 @@ class MetricRelease:
         """Geo-indistinguishability, given the intervals."""
         alone = self.promised.guarantee
         because = (
-            "planar Laplace noise, rounded to a public grid; moving the noisy place to the nearest point of the "
-            "intervals, clamping and rounding look at nothing else and cannot add to the loss; delta is what "
+            "planar Laplace noise, rounded to a public grid; moving the noisy location to the nearest point of "
+            "the intervals, clamping and rounding look at nothing else and cannot add to the loss; delta is what "
             "the finite precision of the noise adds"
         )
         return replace(alone, because=because, notes=(*notes, *alone.notes))
@@ -125,8 +125,8 @@ class ConfinedRelease(ABC):
             unit="per user",
             # What 53-bit numbers cannot reach of a narrow law.
             delta=min(1.0, 2.0**-50 * math.exp(epsilon)),
-            neighbors="two places that one published place may stand for and that have the same nearest centre",
-            promise="within an interval places look alike up to epsilon",
+            neighbors="two locations that one published location may stand for and that have the same nearest center",
+            promise="within an interval locations look alike up to epsilon",
             not_covered=f"{_BETWEEN}; {FURTHER_RELEASES}{further}",
             basis=Basis.THEOREM if certificate.method is Method.CLOSED_FORM else Basis.CERTIFICATE,
             because=because,
@@ -172,16 +172,16 @@ class IntervalRelease(ConfinedRelease):
     def guarantee(self, notes: tuple[str, ...]) -> Guarantee:
         """What holds within one interval."""
         because = (
-            "noise confined to a disc and scaled to it loses 2 R²/σ² at most between places of the disc"
+            "noise confined to a disc and scaled to it loses 2 R²/σ² at most between locations of the disc"
             if self.noise == "gaussian"
-            else "noise confined to a disc and scaled to it: the largest loss between places of the disc, bounded "
+            else "noise confined to a disc and scaled to it: the largest loss between locations of the disc, bounded "
             f"on a mesh of angles, is {self._loss.bound:.6g} at most, and at least {self._loss.attained:.6g}"
         )
         further = ", and other intervals narrow it down to where cells overlap"
         return self._within(self.epsilon, because, further, self._certificate(), notes)
 
     def _certificate(self) -> Certificate:
-        # All discs are alike; the one that lies deepest in the region has its places in the region, too.
+        # All discs are alike; the one that lies deepest in the region has its points in the region, too.
         edge = np.array(self.intervals.region.half_extent_square) - np.abs(self.intervals.centres)
         disc = int(np.argmax(edge.min(axis=1) - self.intervals.radii))
         centre, reach = self.intervals.centres[disc], self.intervals.radii[disc] * math.sqrt(0.5)
@@ -253,27 +253,27 @@ class PaperRelease(ConfinedRelease):
         """The epsilon of the paper's accounting: Rényi, or plain composition where that is less."""
         answers = self.intervals.answers
         renyi = paper_epsilon(answers, release_scale=self.scale, delta=self.delta, noise=self.noise)
-        where, further = "where no other disc reaches cannot come from a place of another", ""
+        where, further = "where no other disc reaches cannot come from a location in another", ""
         if self.intervals.gamma <= 0.5:
-            where, further = "in one disc cannot come from a place outside that", ", for any delta below 1"
+            where, further = "in one disc cannot come from a location outside that", ", for any delta below 1"
         return Guarantee(
             title="The paper's claim",
             definition=PrivacyDefinition.CENTRAL,
             epsilon=min(renyi, pure_fit_epsilon(answers) + pure_release_epsilon(self.scale, self.noise)),
             unit="per user",
             delta=self.delta,
-            neighbors="data sets that differ in one person (Theorem 3)",
-            promise="would make any two places of a person look alike; it does not",
+            neighbors="data sets that differ in one user (Theorem 3)",
+            promise="would make any two locations of a user look alike; it does not",
             basis=Basis.REFUTED_CLAIM,
             because=(
-                f"a place is moved within the disc of its nearest centre, so an output {where} cell: between cells no "
-                f"epsilon holds{further}"
+                f"a location is moved within the disc of its nearest center, so an output {where} cell: between cells "
+                f"no epsilon holds{further}"
             ),
         )
 
 
 def losses_by_cell(intervals: Intervals, polygons: list[FloatArray], scale: float, noise: Noise) -> FloatArray:
-    """Return for each cell an upper bound on the loss between two of its places.
+    """Return for each cell an upper bound on the loss between two of its points.
 
     With φ(t) the log-ratio of the two noises before confinement, the confined log-ratio at t is φ(t) minus the log of
     an average of e^φ over the disc, hence at most max φ - min φ over the disc. For Laplace that range is at most

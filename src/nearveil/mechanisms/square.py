@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 
-from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism, local_guarantee, rounding_delta
 from nearveil.privacy.accounting import root_between
 from nearveil.privacy.guarantee import Basis, Certificate, Guarantee, Method, check_epsilon
@@ -15,20 +14,16 @@ from nearveil.randomness import RowKeystream
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
-Aim = Literal["average", "worst-case"]
-
 
 class Square(Mechanism):
-    """Publish a place with density e^ε α in a square around the person, α elsewhere in the region.
+    """Publish a location with density e^ε α in a square around the user, α elsewhere in the region.
 
-    The square's centre is moved so that the square stays in the region.
+    The square's center is moved so that the square stays in the region. Its side makes the mean squared error least.
 
     Parameters
     ----------
     epsilon : float
-        Largest loss between any two places of the region.
-    aim : {"average", "worst-case"}
-        Which squared error the side of the square makes least.
+        Largest loss between any two locations of the region.
     region : Region or str
         Public region.
     seed : int, optional
@@ -42,19 +37,9 @@ class Square(Mechanism):
 
     frame = "square"
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        aim: Aim = "average",
-        region: Region | str | None = None,
-        seed: int | None = None,
-    ) -> None:
+    def __init__(self, *, epsilon: float = 1.0, region: Region | str | None = None, seed: int | None = None) -> None:
         check_epsilon(epsilon)
-        if aim not in ("average", "worst-case"):
-            raise UsageError("aim is either 'average' or 'worst-case'")
         self.epsilon = epsilon
-        self.aim = aim
         self.region = region
         self.seed = seed
         _ = self.resolved_region
@@ -63,7 +48,7 @@ class Square(Mechanism):
     def side(self) -> float:
         """Side of the square, in units of the square [-1, 1]²."""
         width, height = 2 * self._half_extent
-        return square_side(self.epsilon, width, height, self.aim)
+        return square_side(self.epsilon, width, height)
 
     @property
     def _half_extent(self) -> FloatArray:
@@ -106,7 +91,7 @@ class Square(Mechanism):
             delta=rounding_delta(self.epsilon, choices=2),
             basis=Basis.THEOREM,
             because=(
-                "the density takes two values whose ratio is e^epsilon for every place; delta is what the rounding "
+                "the density takes two values whose ratio is e^epsilon for every location; delta is what the rounding "
                 "of numbers can add"
             ),
             notes=self._notes(),
@@ -114,10 +99,10 @@ class Square(Mechanism):
         )
 
     def _certificate(self) -> Certificate:
-        """Loss at an output in one corner, between a place there and one whose square does not reach it."""
+        """Loss at an output in one corner, between a location there and one whose square does not reach it."""
         corner = self.resolved_region.half_extent_square
         opposite = -corner[0], -corner[1]
-        # With a square as large as the region all people are indistinguishable.
+        # With a square as large as the region all users are indistinguishable.
         reached = bool((self._corner(np.array(opposite)) + self.side >= np.array(corner)).all())
         return Certificate(
             bound=self.epsilon,
@@ -127,24 +112,18 @@ class Square(Mechanism):
             output=corner,
             frame=self.frame,
             method=Method.CLOSED_FORM,
-            how="the density has the same two values for everybody, and the ratio of the two is e^epsilon",
+            how="the density has the same two values for all users, and the ratio of the two is e^epsilon",
         )
 
 
-def square_side(epsilon: float, width: float, height: float, aim: Aim = "average") -> float:
-    """Return the side that makes the average or the worst-case squared error least, on a width x height region."""
+def square_side(epsilon: float, width: float, height: float) -> float:
+    """Return the side that makes the mean squared error least, on a width x height region."""
     excess = math.expm1(epsilon)
     area, total = width * height, width + height
     diagonal = width**2 + height**2
-    if aim == "worst-case":
-        # The corner is worst: minimise (A D/3 + 2 E b⁴/3) / (A + E b²), a quadratic in b².
-        squared = (-2 * area + math.sqrt(4 * area**2 + 2 * excess * area * diagonal)) / (2 * excess)
-        side = math.sqrt(squared)
-    else:
 
-        def slope(b: float) -> float:
-            rising = 3 * excess * total * b**5 + 4 * excess * area * b**4 + 5 * area * total * b**3
-            return rising + 8 * area**2 * b**2 - 4 * area**2 * diagonal
+    def slope(b: float) -> float:
+        rising = 3 * excess * total * b**5 + 4 * excess * area * b**4 + 5 * area * total * b**3
+        return rising + 8 * area**2 * b**2 - 4 * area**2 * diagonal
 
-        side = root_between(slope, 0.0, 2 * max(width, height), precision=2e-12)
-    return min(side, width, height)
+    return min(root_between(slope, 0.0, 2 * max(width, height), precision=2e-12), width, height)

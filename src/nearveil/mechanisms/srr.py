@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -28,11 +28,11 @@ class SRR(Mechanism):
     Parameters
     ----------
     epsilon : float
-        Largest loss between any two places; the steps are set so that the loss realised is at most this.
+        Largest loss between any two locations; the steps are set so that the loss realised is at most this.
     levels : int
         h: the region is cut into 2^h x 2^h cells.
     cells : sequence of (column, row), optional
-        Public list of the cells that may be published, if not all (land without sea). Someone elsewhere counts as
+        Public list of the cells that may be published, if not all (land without sea). A user elsewhere counts as
         being in the nearest of them.
     region : Region or str
         Public region: a Region, a name, "south,west,north,east", or a GeoJSON file.
@@ -82,12 +82,6 @@ class SRR(Mechanism):
 
     def _prepare(self) -> None:
         _ = self.channel
-
-    @classmethod
-    def from_spec_params(cls, params: dict[str, Any]) -> Self:
-        """Return a copy, of parameters from a file."""
-        cells = params.get("cells")
-        return cls(**{**params, "cells": cells and [(int(column), int(row)) for column, row in cells]})
 
     def draw(self, x: FloatArray, rows: RowKeystream) -> FloatArray:
         """Pick a group, a uniform member of it, and a uniform point of that cell."""

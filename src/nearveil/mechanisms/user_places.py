@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nearveil.errors import UsageError
-from nearveil.randomness import Randomness, as_randomness
+from nearveil.randomness import EXPONENTIAL_TAIL, Randomness, as_randomness
 from nearveil.types import FloatArray, IntArray
 from nearveil.veil import PI, R, Veil, _published, _turn, _turned, _unit
 
@@ -83,8 +83,12 @@ def _publish_chunk(
     moved = np.empty((3, len(makers)))
     left = np.arange(len(makers))
     while len(left):
-        made_by = makers[left]
-        moved[:, left], kept = grid._moved(np, row[made_by], column[made_by], _open_uniforms(draw, (4, len(left))))
+        made_by, uniforms = makers[left], _open_uniforms(draw, (4, len(left)))
+        # The distance is made of the first two, whose logarithms would end at -37. A location that can be published for
+        # one place and not for another tells them apart, so they reach as far as in `exponential_from_uniforms`.
+        in_tail = uniforms[:2] < EXPONENTIAL_TAIL
+        uniforms[:2][in_tail] = EXPONENTIAL_TAIL * _open_uniforms(draw, (int(in_tail.sum()),))
+        moved[:, left], kept = grid._moved(np, row[made_by], column[made_by], uniforms)
         left = left[~kept]
     return np.column_stack(_published(np, turns[:, :, user[makers]], moved)), place
 
@@ -129,7 +133,7 @@ def _centers(grid: Veil, row: FloatArray, column: FloatArray) -> FloatArray:
     return np.array(_unit(np, latitude, 2 * PI * (column + 0.5) / columns - PI))
 
 
-def _open_uniforms(draw: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
+def _open_uniforms(draw: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     """Draw numbers between 0 and 1 that are never 0."""
     uniforms: FloatArray = draw.random(shape) + 2.0**-54
     return uniforms

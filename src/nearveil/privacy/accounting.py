@@ -143,17 +143,13 @@ def pure_fit_epsilon(answers: Iterable[LaplaceAnswers]) -> float:
     return sum(part.count / part.scale for part in answers)
 
 
-def fit_epsilon(answers: Sequence[LaplaceAnswers], *, delta: float) -> float:
+# The same fit is asked for its cost again and again, and the search over orders takes milliseconds.
+@lru_cache(maxsize=1024)
+def fit_epsilon(answers: tuple[LaplaceAnswers, ...], *, delta: float) -> float:
     """Return the epsilon at ``delta`` that fitting alone costs a user, added or removed.
 
     The lesser of the Rényi bound and plain composition, which needs no delta.
     """
-    return _fit_epsilon(tuple(answers), delta)
-
-
-# The same fit is asked for its cost again and again, and the search over orders takes milliseconds.
-@lru_cache(maxsize=1024)
-def _fit_epsilon(answers: tuple[LaplaceAnswers, ...], delta: float) -> float:
     renyi, _ = epsilon_from_log_moment(lambda order: fit_log_moment(order, answers), delta)
     return min(renyi, pure_fit_epsilon(answers))
 
@@ -165,7 +161,7 @@ def fit_scale_for(epsilon: float, *, queries: int, delta: float) -> float:
     check_delta(delta)
 
     def excess(log_scale: float) -> float:
-        return fit_epsilon([LaplaceAnswers(queries, math.exp(log_scale))], delta=delta) - epsilon
+        return fit_epsilon((LaplaceAnswers(queries, math.exp(log_scale)),), delta=delta) - epsilon
 
     # Plain composition alone is enough at queries/epsilon, so the answer is no larger than that.
     most = math.log(queries / epsilon)
@@ -180,16 +176,24 @@ def paper_scales(epsilon: float, *, delta: float, queries: int, noise: Noise = "
     """
     check_epsilon(epsilon)
     check_delta(delta)
-    if noise not in ("laplace", "gaussian"):
-        raise UsageError("noise is either 'laplace' or 'gaussian'")
 
     def slope(log_excess: float) -> float:
         """Derivative of the total in the order, for the scales that share epsilon equally at that order."""
         order = 1 + math.exp(log_excess)
         scales = _scales_at(order, epsilon, delta, queries, noise)
-        return _slope(order, scales, delta, queries, noise)
+        answers, step = [LaplaceAnswers(queries, scales.fit_scale)], 1e-5 * (order - 1)
 
-    low = math.log(_least_order(epsilon, delta) - 1) + 1e-9
+        def total(at: float) -> float:
+            spent = fit_log_moment(at, answers) + release_log_moment(at, scales.release_scale, noise)
+            return spent / (at - 1) + conversion_cost(at, delta)
+
+        return (total(order + step) - total(order - step)) / (2 * step)
+
+    def left_over(log_excess: float) -> float:
+        return epsilon - conversion_cost(1 + math.exp(log_excess), delta)
+
+    # Below this order the conversion alone costs more than epsilon, and nothing is left for noise.
+    low = root_between(left_over, math.log(1e-9), math.log(1e9), precision=1e-13) + 1e-9
     high = low + 1.0
     while slope(high) < 0:
         high += 1.0
@@ -201,15 +205,6 @@ def pure_scales(epsilon: float, *, queries: int) -> PaperScales:
     """Return the scales of the paper's accounting without delta: plain composition, half and half."""
     check_epsilon(epsilon)
     return PaperScales(fit_scale=2 * queries / epsilon, release_scale=2 * _RELEASED_AXES / epsilon, order=math.inf)
-
-
-def _least_order(epsilon: float, delta: float) -> float:
-    """The order where the conversion alone costs epsilon; below it nothing is left for noise."""
-
-    def left_over(log_excess: float) -> float:
-        return epsilon - conversion_cost(1 + math.exp(log_excess), delta)
-
-    return 1 + math.exp(root_between(left_over, math.log(1e-9), math.log(1e9), precision=1e-13))
 
 
 def _scales_at(order: float, epsilon: float, delta: float, queries: int, noise: Noise) -> PaperScales:
@@ -226,15 +221,6 @@ def _scale_spending(share: float, spent: Callable[[float], float]) -> float:
         return math.log(spent(math.exp(log_scale)) / share)
 
     return math.exp(root_between(excess, math.log(1e-6), math.log(1e12), precision=1e-13))
-
-
-def _slope(order: float, scales: PaperScales, delta: float, queries: int, noise: Noise) -> float:
-    def total(at: float) -> float:
-        fit = queries * laplace_log_moment(at, scales.fit_scale)
-        return (fit + release_log_moment(at, scales.release_scale, noise)) / (at - 1) + conversion_cost(at, delta)
-
-    step = 1e-5 * (order - 1)
-    return (total(order + step) - total(order - step)) / (2 * step)
 
 
 def root_between(function: Callable[[float], float], low: float, high: float, *, precision: float) -> float:

@@ -1,11 +1,12 @@
 """Guarantees: what a release promises, to whom, and why.
 
-A `Guarantee` prints as a card of at most twelve lines, or in full. A `Certificate` is a computed bound behind one.
-Below them are the checks of privacy parameters that all mechanisms share.
+A `Guarantee` prints as a card of at most twelve lines, and explains itself. A `Certificate` is a computed bound
+behind one. Below them are the checks of privacy parameters that all mechanisms share.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import textwrap
 from dataclasses import asdict, dataclass, replace
@@ -20,12 +21,12 @@ from nearveil.html_card import html_card
 
 CARD_WIDTH = 88
 _INNER_WIDTH = CARD_WIDTH - 4
-_SHORT_CARD_LINES = 12
+_CARD_LINES = 12
 NUMERICAL_DELTA = 1e-9
-"""Up to here, a delta only stands for the finite precision of numbers; the short card leaves it out."""
+"""Up to here, a delta only stands for the finite precision of numbers; the card leaves it out."""
 
-FURTHER_RELEASES = "each further release of a user's place adds its loss"
-NOT_COVERED_BY_METRIC = f"places far apart are not hidden from each other; {FURTHER_RELEASES}"
+FURTHER_RELEASES = "each further release of a user's location adds its loss"
+NOT_COVERED_BY_METRIC = f"locations far apart are not hidden from each other; {FURTHER_RELEASES}"
 
 SEEDED_NOTE = "Drawn from a seed, for experiments: this protects nobody. Anyone who knows the seed can undo the noise."
 SEEDED_INTERVALS_NOTE = "The intervals were drawn from a seed. Anyone who knows it can undo their noise."
@@ -39,17 +40,17 @@ class PrivacyDefinition(StrEnum):
     CENTRAL = "central"
     """Differential privacy of something learned from the data of all users together."""
     LOCAL = "local"
-    """Any two places of the region are alike up to epsilon."""
+    """Any two locations of the region are alike up to epsilon."""
     INTERVAL = "interval"
-    """Two places that share an interval are alike up to epsilon; the interval itself is disclosed."""
+    """Two locations that share an interval are alike up to epsilon; the interval itself is disclosed."""
     METRIC = "metric"
-    """Any two places are alike up to epsilon times their distance (geo-indistinguishability)."""
+    """Any two locations are alike up to epsilon times their distance (geo-indistinguishability)."""
     ELASTIC = "elastic"
-    """Any two places are alike up to epsilon times the steps between them, which are short where users are dense."""
+    """Any two locations are alike up to epsilon times the steps between them, which are short where users are dense."""
 
     @property
     def is_by_distance(self) -> bool:
-        """Whether the loss grows with how far apart two places are, in meters or in steps."""
+        """Whether the loss grows with how far apart two locations are, in meters or in steps."""
         return self in (PrivacyDefinition.METRIC, PrivacyDefinition.ELASTIC)
 
     @property
@@ -104,13 +105,13 @@ class Guarantee:
     notes: tuple[str, ...] = ()
     """What a reader must know besides."""
     offset: float = 0.0
-    """Metric and elastic definition: a loss on top of epsilon times the distance, however near two places are."""
+    """Metric and elastic definition: a loss on top of epsilon times the distance, however near two locations are."""
     counted: Counted = Counted.USERS
     """Whether it speaks of users, or of rows or places, of which a user may have several."""
     most_places: int = 1
     """If it counts places, how many the user with the most has."""
     certificate: Certificate | None = None
-    """The largest loss as computed, with the places and the output that attain it."""
+    """The largest loss as computed, with the locations and the output that attain it."""
 
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon) or self.epsilon < 0 or not 0 <= self.delta <= 1:
@@ -120,21 +121,21 @@ class Guarantee:
         if self.most_places < 1 or (self.most_places > 1 and self.counted is not Counted.PLACES):
             raise ValueError("only a guarantee that counts places has most_places, of at least 1")
         # What is printed must cover what was computed.
-        if self.certificate is not None and self.certificate.bound > self.epsilon * (1 + 1e-12):
+        if self.certificate is not None and not self.certificate.bound <= self.epsilon * (1 + 1e-12):
             raise ValueError("the certificate's bound exceeds the epsilon it is to back")
 
     @classmethod
     def claimed_by_nobody(cls) -> Guarantee:
         """Return the guarantee of a mechanism that has none: it promises nothing, and its card says so."""
         return cls(
-            title="Every published place",
+            title="Every published location",
             definition=PrivacyDefinition.LOCAL,
             epsilon=math.inf,
             unit=PrivacyDefinition.LOCAL.unit,
             delta=1.0,
-            neighbors="any two places of one user in the region",
+            neighbors="any two locations of one user in the region",
             promise="nothing",
-            not_covered="everything: what is published may give the true place away",
+            not_covered="everything: what is published may give the true location away",
             basis=Basis.NOBODY,
             because="nobody has stated a guarantee for this mechanism, so that no loss is bounded",
         )
@@ -164,8 +165,9 @@ class Guarantee:
         if self.counted is not Counted.PLACES:
             return number
         each = "" if self.unit == "per place" else " for each place"
-        most = f"{round_up(self.epsilon * self.most_places)} for the user with the most places, {self.most_places:,}"
-        return f"{number}{each}; {most}"
+        more = f" + {round_up(self.offset * self.most_places)}" if self.offset else ""
+        most = f"{round_up(self.epsilon * self.most_places)}{more}"
+        return f"{number}{each}; {most} for the user with the most places, {self.most_places:,}"
 
     def counted_per_row(self) -> Guarantee:
         """Return what is left of the statement if a user may have several rows: it holds for each row."""
@@ -194,25 +196,26 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the statement as plain values for JSON."""
-        return {
+        document = {
             **asdict(self),
             # JSON has no infinity; null says that there is no bound.
             "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
             "holds": self.holds,
-            "certificate": self.certificate and self.certificate.to_dict(),
             "also": [statement.to_dict() for statement in self.also],
-            "notes": list(self.notes),
         }
+        return dict(json.loads(json.dumps(document)))
 
-    def card(self, *, full: bool = False, full_is_at: str = "guarantee.card(full=True)") -> str:
-        """Return what is promised and what is not, in at most twelve lines or in full.
+    def card(self, *, full_is_at: str = "guarantee.explain()") -> str:
+        """Return what is promised and what is not in at most twelve lines, of which the last says where the rest is."""
+        return _boxed(_card(self, full_is_at))
 
-        The last of the twelve lines says where the full card is.
-        """
-        return _boxed("GUARANTEE", _full_card(self) if full else _short_card(self, full_is_at))
+    def explain(self) -> str:
+        """Return all of it, and what anyone who sees the result may learn, in plain words and numbers."""
+        from nearveil.privacy.explain import explain  # noqa: PLC0415 - which speaks of guarantees
 
-    def __str__(self) -> str:
-        return self.card()
+        return explain(self)
+
+    __str__ = card
 
     def _repr_html_(self) -> str:
         """The card, for a notebook."""
@@ -221,11 +224,8 @@ class Guarantee:
             "Guarantee",
             [(label, text) for label, text in facts if text],
             notes=[f"Note: {note}" for note in dict.fromkeys(_all_notes(self))],
-            more=[f"<details><summary>In full</summary><pre>{escape(self.card(full=True))}</pre></details>"],
+            more=[f"<details><summary>In full</summary><pre>{escape(self.explain())}</pre></details>"],
         )
-
-
-_TEXTS = ("title", "unit", "neighbors", "promise", "not_covered", "because")
 
 
 def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
@@ -242,8 +242,11 @@ def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
             most_places=int(document.get("most_places", 1)),
             also=tuple(guarantee_from_dict(statement) for statement in document.get("also", ())),
             notes=tuple(str(note) for note in document.get("notes", ())),
-            certificate=certificate_from_dict(certificate) if certificate else None,
-            **{name: str(document[name]) for name in _TEXTS},
+            certificate=_certificate_from_dict(certificate) if certificate else None,
+            **{
+                name: str(document[name])
+                for name in ("title", "unit", "neighbors", "promise", "not_covered", "because")
+            },
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise DataError("this is not a guarantee, or it is damaged; write it again") from None
@@ -262,55 +265,45 @@ def _all_notes(guarantee: Guarantee) -> list[str]:
     return [*guarantee.notes, *(note for other in guarantee.also for note in other.notes)]
 
 
-def _full_card(guarantee: Guarantee) -> list[str]:
-    lines: list[str] = []
-    for statement in (guarantee, *guarantee.also):
-        lines += [*_wrapped(*_heading(statement, least_delta=0)), *_wrapped("  Between", statement.neighbors)]
-        lines += [*_wrapped("  Promise", statement.promise), *_wrapped("  Not covered", statement.not_covered)]
-        lines += [*_wrapped("  Basis", f"{statement.basis}: {statement.because}"), ""]
-    return lines + [line for note in _all_notes(guarantee) for line in _wrapped("Note", note)]
-
-
-def _short_card(guarantee: Guarantee, full_is_at: str) -> list[str]:
-    """The first statement, the other statements' numbers, and the first sentence of each note, as far as they fit."""
-    lines = _wrapped(*_heading(guarantee))
-    lines += [*_wrapped("Promise", guarantee.promise), *_wrapped("Not covered", guarantee.not_covered)]
-    lines += [line for other in guarantee.also for line in _wrapped(*_heading(other))]
-    # That a seed undoes the noise is said in any case.
+def _card(guarantee: Guarantee, full_is_at: str) -> list[str]:
+    """The first statement, the others' numbers, and the first sentence of each note, as far as they fit."""
     notes = sorted(_all_notes(guarantee), key=lambda note: note not in SEED_NOTES)
-    urgent = sum(note in SEED_NOTES for note in notes)
-    left = [_wrapped("Note", note.split(". ", maxsplit=1)[0].removesuffix(".") + ".") for note in notes]
+    left = [("Note", note.split(". ")[0].removesuffix(".") + ".") for note in notes]
+    # That a seed undoes the noise is said in any case, and so is what is promised; the longest text is cut first.
+    seeds = sum(note in SEED_NOTES for note in notes)
+    parts, left = [_heading(guarantee), *left[:seeds]], left[seeds:]
+    parts += [("Promise", guarantee.promise), ("Not covered", guarantee.not_covered), *map(_heading, guarantee.also)]
     # Two lines are the box, and one says where the rest is.
-    while left and (urgent > 0 or len(lines) + len(left[0]) <= _SHORT_CARD_LINES - 3):
-        lines += left.pop(0)
-        urgent -= 1
+    room, sizes = _CARD_LINES - 3, [len(_lines(*part)) for part in parts]
+    while sum(sizes) > room and max(sizes) > 1:
+        sizes[sizes.index(max(sizes))] -= 1
+    lines = [line for part, size in zip(parts, sizes, strict=True) for line in _lines(*part, size)][:room]
+    while left and len(lines) + len(note := _lines(*left[0])) <= room:
+        lines += note
+        del left[0]
     why = "why it holds" if guarantee.holds else "why"
     more = f"{len(left)} more note{'s' if len(left) > 1 else ''}, and {why}" if left else why.capitalize()
     return [*lines, f"{more}: {full_is_at}"]
 
 
-def _heading(statement: Guarantee, least_delta: float = NUMERICAL_DELTA) -> tuple[str, str]:
+def _heading(statement: Guarantee) -> tuple[str, str]:
     """Return a statement's title, with what is wrong with it, and its number."""
     if not statement.is_promised:
         return f"{statement.title} NOTHING IS PROMISED", statement.number
-    delta = f", delta = {round_up(statement.delta)}" if statement.delta > least_delta else ""
+    delta = f", delta = {round_up(statement.delta)}" if statement.delta > NUMERICAL_DELTA else ""
     return statement.title if statement.holds else f"{statement.title} DOES NOT HOLD", statement.number + delta
 
 
-def _wrapped(label: str, text: str) -> list[str]:
-    """Return ``label: text`` in lines, the further ones indented; no line if there is no text."""
-    indent = " " * (len(label) - len(label.lstrip()) + 4)
-    wrapped = textwrap.wrap(f"{label}: {text}", _INNER_WIDTH, subsequent_indent=indent, break_long_words=False)
-    return wrapped if text else []
+def _lines(label: str, text: str, most: int | None = None) -> list[str]:
+    """Return ``label: text`` in at most so many lines, the further ones indented; none if there is no text."""
+    how = {"subsequent_indent": " " * 4, "break_long_words": False, "max_lines": most, "placeholder": " ..."}
+    return textwrap.wrap(f"{label}: {text}", _INNER_WIDTH, **how) if text else []  # type: ignore[arg-type]
 
 
-def _boxed(title: str, lines: list[str]) -> str:
-    while lines and not lines[-1]:
-        lines.pop()
-    inner = CARD_WIDTH - 2
-    top = f"┌─ {title} " + "─" * (inner - len(title) - 3) + "┐"
-    body = [f"│ {line:<{inner - 2}} │" for line in lines]
-    return "\n".join([top, *body, "└" + "─" * inner + "┘"])
+def _boxed(lines: list[str]) -> str:
+    top = "┌─ GUARANTEE " + "─" * (CARD_WIDTH - 14) + "┐"
+    body = [f"│ {line:<{_INNER_WIDTH}} │" for line in lines]
+    return "\n".join([top, *body, "└" + "─" * (CARD_WIDTH - 2) + "┘"])
 
 
 # Certificates
@@ -338,47 +331,22 @@ class Certificate:
     attained: float
     """Loss at the pair and the output below, in the same unit: the true largest loss lies between the two."""
     first: tuple[float, float]
-    """One place of the pair, in ``frame``."""
+    """One location of the pair, in ``frame``."""
     second: tuple[float, float]
     """The other."""
     output: tuple[float, float]
     """An output that is likelier from the first."""
     frame: str
-    """What the places are counted in: the square [-1, 1]² of the region, or meters east and north of its center."""
+    """What the locations are counted in: the square [-1, 1]² of the region, or meters east and north of its center."""
     method: Method
     """How the bound was computed."""
     how: str
     """The same in a sentence or two that say why it may be believed."""
 
-    def __post_init__(self) -> None:
-        numbers = (self.bound, self.attained, *self.first, *self.second, *self.output)
-        if not all(math.isfinite(number) for number in numbers) or min(self.bound, self.attained) < 0:
-            raise ValueError("a certificate needs finite numbers, and losses of at least 0")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the certificate as plain values for JSON."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-
-
-def certificate_from_dict(document: dict[str, Any]) -> Certificate:
-    """Read what `Certificate.to_dict` gave."""
-    try:
-        places = {name: _place(document[name]) for name in ("first", "second", "output")}
-        return Certificate(
-            bound=float(document["bound"]),
-            attained=float(document["attained"]),
-            frame=str(document["frame"]),
-            method=Method(document["method"]),
-            how=str(document["how"]),
-            **places,
-        )
-    except (KeyError, TypeError, ValueError, OverflowError):
-        raise DataError("this is not a certificate, or it is damaged; make one with 'nearveil certify'") from None
-
-
-def _place(values: list[float]) -> tuple[float, float]:
-    east, north = values
-    return float(east), float(north)
+def _certificate_from_dict(document: dict[str, Any]) -> Certificate:
+    points = {name: (float(x), float(y)) for name in ("first", "second", "output") for x, y in [document[name]]}
+    return Certificate(**{**document, **points, "method": Method(document["method"])})
 
 
 # Privacy parameters that can be asked for

@@ -72,19 +72,6 @@ FROM (
     WHERE budget = :budget AND moment <= :end GROUP BY account
 ) AS old WHERE totals.account = old.account
 """
-# Of each user's charges, newest first, those that leave no room for the new one: the newest of these must leave first.
-_LAST_IN_THE_WAY = """
-SELECT max(moment) FROM (
-    SELECT old.moment AS moment, new.epsilon + sum(old.epsilon) OVER newest_first AS epsilon,
-        new.delta + sum(old.delta) OVER newest_first AS delta
-    FROM charges AS new
-    CROSS JOIN (SELECT DISTINCT moment FROM charges WHERE budget = :budget AND moment < :now) AS past
-    CROSS JOIN charges AS old
-    WHERE new.budget = :budget AND new.moment = :now
-        AND old.budget = :budget AND old.moment = past.moment AND old.account = new.account
-    WINDOW newest_first AS (PARTITION BY old.account ORDER BY old.moment DESC)
-) WHERE epsilon > :most_epsilon OR delta > :most_delta
-"""
 
 # Characters that are not seen: Unicode's default-ignorable code points, and control characters.
 _INVISIBLE = re.compile(
@@ -107,12 +94,6 @@ class OverspentError(NearveilError):
     """A charge would cost a user more than the budget allows; nothing was charged."""
 
     exit_code = 5
-    users: int
-    """How many users cannot afford it. The message names none, since messages end up in logs."""
-    left: Amount
-    """What is left for the one of them who has the least."""
-    fits_from: datetime | None
-    """From when on the same charge would fit if nothing else is charged until then; None if it never will."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,17 +240,14 @@ class Ledger:
                 # Closing without this undoes everything.
                 db.execute("COMMIT")
         except sqlite3.OperationalError as error:
-            raise self._unusable(str(error)) from None
+            raise OutputError(
+                f"the ledger {self.path} cannot be used ({error}), so nothing was charged; see to its disk, folder and "
+                "permissions, and publish nothing"
+            ) from None
         except sqlite3.DatabaseError:
             raise DataError(
                 f"{self.path} is no ledger, or it is damaged; restore it from a backup or name another file"
             ) from None
-
-    def _unusable(self, reason: str | None) -> OutputError:
-        return OutputError(
-            f"the ledger {self.path} cannot be used ({reason or 'the system refused'}), so nothing was charged; see to "
-            "its disk, folder and permissions, and publish nothing"
-        )
 
 
 def _budgets(db: sqlite3.Connection) -> dict[PrivacyDefinition, Budget]:
@@ -299,18 +277,15 @@ def _accounts(
         of_user.update(name)
         digests.append(of_user.digest())
     keys = np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64) & ~_BUDGET_BITS
-    if counts is None:
-        accounts = np.sort(keys)
-        if (accounts[1:] == accounts[:-1]).any():
-            raise DataError(
-                "some ids are the same, or differ only in case, width, blanks or invisible characters, and would share "
-                "an account; write each user's id in one way, and give each user once"
-            )
-        return accounts, np.ones_like(accounts)
-    places = np.asarray(counts)
+    accounts, inverse = np.unique(keys, return_inverse=True)
+    if counts is None and len(accounts) < len(keys):
+        raise DataError(
+            "some ids are the same, or differ only in case, width, blanks or invisible characters, and would share "
+            "an account; write each user's id in one way, and give each user once"
+        )
+    places = np.ones_like(keys) if counts is None else np.asarray(counts)
     if places.shape != keys.shape or places.dtype.kind not in "iu" or (len(places) and places.min() < 1):
         raise UsageError("counts must be one whole number of at least 1 for each user")
-    accounts, inverse = np.unique(keys, return_inverse=True)
     summed = np.zeros_like(accounts)
     np.add.at(summed, inverse, places)
     return accounts, summed
@@ -343,7 +318,6 @@ def _check_chargeable(guarantee: Guarantee, *, has_counts: bool) -> None:
     reasons = {
         "promises nothing, so there is no loss to charge; leave the ledger out": not guarantee.is_promised,
         "does not hold, so its epsilon is no cost; charge one that holds": not guarantee.holds,
-        "allows any loss, so there is nothing to charge; publish nothing": guarantee.epsilon > MOST_EPSILON,
         "holds the loss of a fit too; charge the release and the fit, each alone": guarantee.offset > 0,
         "counts rows; name the column of the users' ids": guarantee.counted is Counted.ROWS,
         "counts places; give counts, the number of places of each user": by_place and not has_counts,
@@ -357,13 +331,13 @@ def _check_chargeable(guarantee: Guarantee, *, has_counts: bool) -> None:
 def _costs(guarantees: Sequence[Guarantee], places: IntArray) -> dict[PrivacyDefinition, IntArray]:
     """Return what each user loses under each definition: a row of epsilons and one of deltas, in units of 1e-12."""
     costs: dict[PrivacyDefinition, IntArray] = {}
-    worst = 0
+    worst = 0.0
     for guarantee in guarantees if len(places) else ():
         times = places if guarantee.counted is Counted.PLACES else np.ones_like(places)
-        units = [_units(guarantee.epsilon), _units(guarantee.delta)]
-        worst += max(units) * int(times.max())
-        if worst > MOST_EPSILON * _ONE:
+        worst += max(guarantee.epsilon, guarantee.delta) * float(times.max())
+        if worst > MOST_EPSILON:
             raise UsageError("a loss above 1,000,000 protects nobody and cannot be charged; publish nothing")
+        units = [_units(guarantee.epsilon), _units(guarantee.delta)]
         if any(units):
             costs[guarantee.definition] = costs.get(guarantee.definition, 0) + np.outer(units, times)
     return costs
@@ -382,22 +356,17 @@ def _insert_charges(db: sqlite3.Connection, row: str, table: IntArray) -> None:
 
 
 def _check_affordable(db: sqlite3.Connection, about: dict[str, int], budget: Budget, *, users: int) -> None:
-    """Refuse a charge that is in the totals already and takes a user above the budget."""
+    """Refuse a charge that is in the totals already and takes a user above the budget; name none, as logs last."""
     poor, *spent = db.execute(_OVERSPENT, about).fetchone()
     if not poor:
         return
     most = "SELECT max(epsilon), max(delta) FROM charges WHERE budget = :budget AND moment = :now"
-    asked, limits = db.execute(most, about).fetchone(), (about["most_epsilon"], about["most_delta"])
+    asked = Amount(*(units / _ONE for units in db.execute(most, about).fetchone()))
+    limits = about["most_epsilon"], about["most_delta"]
     left = Amount(*((limit - used) / _ONE for limit, used in zip(limits, spent, strict=True)))
-    fits_from, advice = None, "ask for less"
-    if budget.window and asked[0] <= limits[0] and asked[1] <= limits[1]:
-        fits_from = _EPOCH + db.execute(_LAST_IN_THE_WAY, about).fetchone()[0] * _MICROSECOND + budget.window
-        # Never an earlier moment than it is.
-        advice = f"ask for less, or come back: it fits from {fits_from + timedelta(seconds=1):%Y-%m-%d %H:%M:%S} UTC on"
     share = f" for {poor:,} of {users:,} users" if users > 1 else ""
-    error = OverspentError(
-        f"this would overspend the {budget.definition} budget{share}: {Amount(*(units / _ONE for units in asked))} is "
-        f"asked for, {left} is left of {budget}; {advice}"
+    can_wait = budget.window and asked.epsilon <= budget.epsilon and asked.delta <= budget.delta
+    raise OverspentError(
+        f"this would overspend the {budget.definition} budget{share}: {asked} is asked for, {left} is left of "
+        f"{budget}; ask for less{', or come back when earlier charges have left the window' if can_wait else ''}"
     )
-    error.users, error.left, error.fits_from = poor, left, fits_from
-    raise error

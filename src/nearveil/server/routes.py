@@ -568,7 +568,7 @@ def _card(service: Service) -> models.Card:
     return models.Card(
         region=models.RegionShown(south=region.south, west=region.west, north=region.north, east=region.east),
         guarantee=card.to_dict(),
-        text=card.card(full=True),
+        text=card.explain(),
     )
 
 

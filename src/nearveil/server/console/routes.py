@@ -362,7 +362,7 @@ def card_of(guarantee: Guarantee) -> dict[str, Any]:
         "holds": all(statement.holds for statement in statements),
         "statements": [_statement(statement) for statement in statements],
         "notes": [note for statement in statements for note in statement.notes],
-        "text": guarantee.card(full=True),
+        "text": guarantee.explain(),
     }
 
 
