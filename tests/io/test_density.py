@@ -104,7 +104,7 @@ def test_a_raster_is_read_where_the_region_is(tmp_path: Path, san_francisco: Reg
         ("37.7,-122.4,", "row 2: the count is missing"),
         ("37.7,-122.4,nan", "row 2: the count is missing"),
         ("37.7,-122.4,many", "row 2: the count is missing"),
-        ("95,-122.4,3", "row 2: the latitude is not between"),
+        ("95,-122.4,3", "row 2 is not on Earth"),
     ],
 )
 def test_counts_that_cannot_be_used(tmp_path: Path, rows: str, words: str) -> None:

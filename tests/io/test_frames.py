@@ -16,7 +16,6 @@ from nearveil.io.frames import (
     is_frame,
     points_in_frame,
     published_frame,
-    refuse_second_locations,
     true_points,
     users_in_frame,
 )
@@ -101,13 +100,6 @@ def test_ids_that_are_none(ids: list[Any]) -> None:
         users_in_frame(polars.DataFrame({"id": ids}), "user")
 
 
-def test_a_column_that_repeats_the_location_is_refused() -> None:
-    for frame in (pandas.DataFrame(DATA).assign(q=["37,7", "37,8"]), geo_frame().assign(q=[37.7, 37.8])):
-        refuse_second_locations(frame, ["age", "id"])
-        with pytest.raises(DataError, match="column 'q' repeats the true location"):
-            refuse_second_locations(frame, ["age", "q"])
-
-
 def test_nothing_hidden_travels_along() -> None:
     """Categories of other rows, attributes, and values that stand under missing ones."""
     frame = pandas.DataFrame(DATA)
@@ -141,7 +133,6 @@ from nearveil.io.frames import *
 frame = DataFrame({{"id": ["a", "b"], "lat": [37.7, 37.8], "lon": [1.0, 2.0]}})
 points = points_in_frame(frame)
 published_frame(frame, points, ["id"], np.array([1, 0]))
-refuse_second_locations(frame, ["id"])
 """
     for library in ("pandas", "polars"):
         subprocess.run([sys.executable, "-c", code.format(f"from {library} import DataFrame")], check=True)

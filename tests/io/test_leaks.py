@@ -2,18 +2,14 @@
 
 import base64
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import shapely
 
 from nearveil.errors import DataError
-from nearveil.io.location import Location, objects
 from nearveil.io.readers import open_source
-from nearveil.io.second_location import SecondLocations
 from tests.io.samples import MOVED, geojson, geoparquet, publish, write
 
 
@@ -78,68 +74,3 @@ def test_a_first_line_of_data_is_not_shown(tmp_path: Path, line: str) -> None:
     with pytest.raises(DataError, match="columns=") as caught:
         open_source(write(tmp_path / "in.csv", f"{line}\n{line}\n"))
     assert not any(part in str(caught.value) for part in ("37.77", "122.4", "46", "9q8", "u33", "Main", "ann"))
-
-
-# A column that repeats the location.
-
-
-def repeating(points: np.ndarray, location: Location | None = None, **columns: Any) -> list[str]:
-    """Return the columns that are refused, in batches of 100 rows."""
-    found = []
-    for name, values in columns.items():
-        array = values if isinstance(values, np.ndarray) else objects(values)
-        test = SecondLocations(location or Location(columns=("lat", "lon")))
-        for start in range(0, len(points), 100):
-            test.add(points[start : start + 100], {name: array[start : start + 100]})
-        try:
-            test.finish()
-        except DataError as error:
-            assert f"'{name}'" in str(error)
-            found.append(name)
-    return found
-
-
-@pytest.fixture
-def places() -> np.ndarray:
-    return np.random.default_rng(1).uniform([37.5, -122.6], [37.9, -122.2], (1000, 2)).round(6)
-
-
-def test_a_column_that_repeats_the_location_is_found(places: np.ndarray) -> None:
-    lat, lon = places.T
-    wkb = shapely.to_wkb(shapely.points(places[:, ::-1]))
-    copies: dict[str, Any] = {
-        "number": lat,
-        "west": -lon,
-        "rounded": lat.round(3),
-        "text": [str(one) for one in lon],
-        "comma": [f"{one:.5f}".replace(".", ",") for one in lat],
-        "pair": [f"{y}, {x}" for y, x in places],
-        "wkt": [f"POINT ({x} {y})" for y, x in places],
-        "wkb": list(wkb),
-        "ewkb": [one.hex() for one in wkb],
-        "struct": [{"where": {"lat": y}} for y in lat],
-        "list": [[1, x] for x in lon],
-        "half": np.where(np.arange(1000) % 2 == 0, lat, 0.0),
-        "rare": [str(y) if row % 250 == 3 else None for row, y in enumerate(lat)],
-    }
-    assert repeating(places, **copies) == list(copies)
-    meters = Location(columns=("x", "y"), crs="EPSG:32610")
-    assert repeating(places, meters, easting=meters.numbers_of(places)[:, 1]) == ["easting"]
-
-
-def test_other_columns_are_none(places: np.ndarray) -> None:
-    """A value within 100 m by chance: of 1,000 rows some have an age that fits, never half of them."""
-    rng = np.random.default_rng(2)
-    others: dict[str, Any] = {
-        "age": rng.integers(18, 80, 1000),
-        "id": np.arange(1000),
-        "shop": places[::-1, 0],
-        "far": places[:, 0] + 0.002,
-        "name": [f"user {row}" for row in range(1000)],
-        "note": [f"at {row}" for row in range(1000)],
-        "empty": [None] * 1000,
-        "flag": [True] * 1000,
-        "few": [str(y) if row % 5 == 0 else "x" for row, y in enumerate(places[:, 0])],
-        "tags": [["a", row % 7] for row in range(1000)],
-    }
-    assert repeating(places, **others) == []

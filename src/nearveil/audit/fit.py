@@ -597,9 +597,7 @@ class _AllAnsweredError(Exception):
     """Ends a fit whose answers have all been given."""
 
 
-def _persons_part(
-    question: Question, noisy: FloatArray, others: ExactAnswers, everybody: ExactAnswers
-) -> FloatArray:
+def _persons_part(question: Question, noisy: FloatArray, others: ExactAnswers, everybody: ExactAnswers) -> FloatArray:
     """The answers that the person has a part in, in units of that part; and the same less the next row's answers."""
     without = question(others).reshape(noisy.shape)
     noise = (noisy - without / FIXED_POINT).reshape(len(noisy), -1)

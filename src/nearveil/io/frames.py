@@ -10,7 +10,6 @@ import numpy as np
 
 from nearveil.errors import DataError, UsageError
 from nearveil.io.location import Location, ReadOptions, Style, Values, find_location, objects, only_column
-from nearveil.io.second_location import SecondLocations
 from nearveil.types import FloatArray, IntArray
 
 _FIRST_ROWS = 1000
@@ -75,11 +74,9 @@ def columns_of_frame(frame: Any, read: ReadOptions | None = None) -> tuple[str, 
     return tuple(name for name in _names(_shared(frame)) if name not in location.columns)
 
 
-def refuse_second_locations(frame: Any, columns: Sequence[str], read: ReadOptions | None = None) -> None:
-    """Raise if one of these columns repeats the true location of its row."""
-    test, shared = SecondLocations(location_in_frame(frame, read)), _shared(frame)
-    test.add(true_points(frame, read), {name: _values(shared, name) for name in columns})
-    test.finish()
+def values_in_frame(frame: Any, name: str) -> Values:
+    """Return a column as NumPy has it: numbers as floats, anything else as objects."""
+    return _values(_shared(frame), name)
 
 
 def users_in_frame(frame: Any, user: str) -> list[str]:

@@ -17,13 +17,7 @@ import numpy as np
 
 from nearveil.errors import DataError, UsageError, without_context
 from nearveil.html_card import html_card
-from nearveil.io.frames import (
-    columns_of_frame,
-    is_frame,
-    location_in_frame,
-    published_frame,
-    refuse_second_locations,
-)
+from nearveil.io.frames import columns_of_frame, is_frame, location_in_frame, published_frame
 from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.registry import mechanism_name
@@ -33,6 +27,7 @@ from nearveil.region import Region, as_region
 from nearveil.release.fit import check_charged, fit_on
 from nearveil.release.guarantee import check_mechanism, release_guarantee
 from nearveil.release.rows import InputRows, RowCheck, columns_to_publish, rows_of_frame, rows_of_source
+from nearveil.release.second_location import refuse_second_locations
 from nearveil.types import BoolArray, FloatArray, IntArray, ProgressBar, no_bar
 
 if TYPE_CHECKING:
