@@ -13,11 +13,9 @@ from nearveil.io.readers import open_source
 from tests.io.samples import MOVED, geojson, geoparquet, publish, write
 
 
-@pytest.mark.parametrize("target", ["out.csv", "out.jsonl", "out.geojson", "out.parquet", "out.geoparquet", "out.gpkg"])
+@pytest.mark.parametrize("target", ["out.csv", "out.jsonl", "out.geojson", "out.parquet", "out.geoparquet"])
 def test_nothing_of_the_input_but_the_columns_named(target: str, tmp_path: Path) -> None:
     """Boxes, metadata, members beside the properties and columns that nobody named stay behind."""
-    if target == "out.gpkg":
-        pytest.importorskip("pyogrio")
     traces = (b"bbox", b"secret", b"122.4", b"37.7", b"37.8", np.float64(37.7).tobytes(), np.float64(-122.5).tobytes())
     source = geoparquet(tmp_path / "in.parquet")
     assert all(trace in source.read_bytes() for trace in traces)

@@ -26,14 +26,11 @@ FORMATS = [
     "out.parquet",
     "out.geoparquet",
 ]
-GDAL_FORMATS = ["out.gpkg", "out.fgb", "out.kml"]
 
 
-@pytest.mark.parametrize("target", FORMATS + GDAL_FORMATS)
+@pytest.mark.parametrize("target", FORMATS)
 @pytest.mark.parametrize("source", ["in.csv", "in.parquet", "in.geojson"])
 def test_every_format_becomes_every_other(source: str, target: str, tmp_path: Path) -> None:
-    if target in GDAL_FORMATS:
-        pytest.importorskip("pyogrio")
     if source == "in.csv":
         write(tmp_path / source, CSV)
     elif source == "in.geojson":
@@ -59,7 +56,6 @@ def test_csv_stays_as_it_was(tmp_path: Path) -> None:
     [
         ("lon;lat;Ort\n-122,4;37,7;a\n-122,5;37,8;b\n", "lon;lat\n-122,654321;37,123456\n-122,25;37,5\n"),
         ('lat,lon\n"37,7","-122,4"\n"37,8","-122,5"\n', 'lat,lon\n"37,123456","-122,654321"\n"37,5","-122,25"\n'),
-        ("\ufefflat,lon\n37.7,-122.4\n37.8,-122.5\n", "\ufefflat,lon\n37.123456,-122.654321\n37.5,-122.25\n"),
         ('p\n"37.7, -122.4"\n"37.8,-122.5"\n', 'p\n"37.123456, -122.654321"\n"37.5, -122.25"\n'),
         ("geom\nPOINT(-122.4 37.7)\nPOINT(1 2)\n", "geom\nPOINT (-122.654321 37.123456)\nPOINT (-122.25 37.5)\n"),
         (
@@ -120,10 +116,9 @@ def test_what_a_format_cannot_hold_is_said(tmp_path: Path) -> None:
         publish(tmp_path / "in.parquet", tmp_path / "out.csv", "tags")
     with pytest.raises(DataError, match="bytes, which JSON cannot hold"):
         publish(tmp_path / "in.parquet", tmp_path / "out.jsonl", "raw")
-    with pytest.raises(UsageError, match=r"\.shp files are read and not written; write a GeoPackage"):
-        publish(tmp_path / "in.parquet", tmp_path / "out.shp")
-    with pytest.raises(UsageError, match=r"format of out\.xlsx is not known"):
-        publish(tmp_path / "in.parquet", tmp_path / "out.xlsx")
+    for name in ("out.gpkg", "out.xlsx", "out"):
+        with pytest.raises(UsageError, match=f"files such as {name} are not written; write GeoJSON, GeoParquet or CSV"):
+            publish(tmp_path / "in.parquet", tmp_path / name)
     with pytest.raises(UsageError, match="'latitude' has the name of the output's location"):
         publish(geojson(tmp_path / "in.geojson", {"latitude": "a"}), tmp_path / "out.csv", "latitude")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.geojson", "in.parquet"]
