@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nearveil.errors import DataError
+from nearveil.io import readers
 from nearveil.io.readers import open_source
 from tests.io.samples import MOVED, geojson, geoparquet, publish, write
 
@@ -72,3 +73,35 @@ def test_a_first_line_of_data_is_not_shown(tmp_path: Path, line: str) -> None:
     with pytest.raises(DataError, match="columns=") as caught:
         open_source(write(tmp_path / "in.csv", f"{line}\n{line}\n"))
     assert not any(part in str(caught.value) for part in ("37.77", "122.4", "46", "9q8", "u33", "Main", "ann"))
+
+
+@pytest.mark.parametrize("block", [1 << 20, 90])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ['1,37.7,-122.4,"cut', "2,37.8,-122.5,b", '3,37.9,-122.6,"cut'],
+        ['1,37.7,-122.4,"cut', '2,37.8,-122.5,"b"', '3,37.9,-122.6,"c'],
+        ['1,37.7,-122.4,"cut ""a"" b', '2,37.8,-122.5,""', '3,37.9,-122.6,"c'],
+    ],
+)
+def test_a_row_is_not_published_as_part_of_another(
+    rows: list[str], block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two quotation marks without an end make one value of the rows between them, true locations and all."""
+    monkeypatch.setattr(readers, "_BLOCK_BYTES", block)
+    whole = ["0,37.7,-122.4,whole"] * 9
+    text = "\n".join(["id,lat,lon,note", *whole, *rows, *whole])
+    with pytest.raises(DataError, match="a quotation mark without an end"):
+        list(open_source(write(tmp_path / "in.csv", text)).batches(["note"]))
+
+
+def test_quotation_marks_that_are_right(tmp_path: Path) -> None:
+    notes = ["two\nlines", 'say "no"', '"', 'a\n""b"\n', "", "end,", '\n"\n']
+    lines = [
+        "note,lat,lon",
+        *('"' + note.replace('"', '""') + '",37.7,-122.4' for note in notes),
+        'a "b" c,1,2',
+        "5 ' x,1,2",
+    ]
+    (batch,) = open_source(write(tmp_path / "in.csv", "\r\n".join(lines))).batches(["note"])
+    assert batch.table["note"].to_pylist() == [*notes, 'a "b" c', "5 ' x"]

@@ -3,9 +3,7 @@
 import gzip
 import io
 import json
-import os
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -173,12 +171,3 @@ def test_standard_input_is_read_by_what_it_holds(name: str, tmp_path: Path, monk
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     source = open_source("-")
     assert [read_points(source).tolist() for _ in range(2)] == [PLACES.tolist()] * 2
-
-
-def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.csv")
-    writer = threading.Thread(target=lambda: (tmp_path / "pipe.csv").write_text(CSV))
-    writer.start()
-    source = open_source(tmp_path / "pipe.csv")
-    writer.join()
-    assert read_points(source).tolist() == PLACES.tolist()

@@ -148,10 +148,11 @@ class Location:
         """Return the error for a row, counted from 1, that has no readable location."""
         if self.style is not Style.NUMBERS:
             return BadRowError(f"row {row}: {self.columns[0]!r} holds no point that can be read; give {self.style}")
+        latitude, longitude = self.columns
         wanted = self.style if self.crs is None else f"numbers of {self.crs}, with a decimal point"
         return BadRowError(
-            f"row {row}: {self.columns[0]!r} or {self.columns[1]!r} is empty or not a number that can be read; give "
-            f"{wanted}"
+            f"row {row}: {latitude!r} or {longitude!r} is empty or not a number that can be read, or the row has more "
+            f"or fewer values than there are columns; give {wanted}"
         )
 
     def check(self, points: FloatArray, region: Region | None = None, *, rows_before: int = 0) -> None:
