@@ -123,7 +123,7 @@ REFUSED: list[tuple[str, Text, str]] = [
     ("a.csv", "", "is empty"),
     ("a.csv", "\n\n", "is empty; give a header line"),
     ("a.csv", "id,lat,lon\n", "has no rows"),
-    ("a.csv", "id,lat\n1,52.52\n", "there is no location; the columns are 'id', 'lat': name two"),
+    ("a.csv", "id,lat\n1,52.52\n", "there is no location; the columns are 'id', 'lat'; name two"),
     ("a.csv", "52.520008,13.404954\n52.5,13.4\n", "seems to hold data; name its columns with columns="),
     ("a.csv", "ann,u33dc0cppz7d\nbob,u33dc0cppz7e\n", "seems to hold data; name its columns with columns="),
     ("a.csv", "lat,lon\n152.5,13.4\n152.4,13.5\n", "row 1 is not on Earth .*if they are exchanged"),

@@ -89,7 +89,6 @@ _IDS = frozenset(
     personid
     """.split()  # noqa: SIM905
 )
-_E7 = "e7"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +143,14 @@ class Location:
 
         return degrees_to(self.crs, points)
 
-    def bad_row(self, row: int) -> BadRowError:
-        """Return the error for a row, counted from 1, that has no readable location."""
+    def check(self, points: FloatArray, region: Region | None = None, *, rows_before: int = 0) -> None:
+        """Raise for the first row that has no location on Earth, or none in the region, with its number."""
+        unread = np.isnan(points).any(axis=1)
+        if unread.any():
+            raise self._bad_row(rows_before + int(np.argmax(unread)) + 1)
+        check_points(points, region, rows_before=rows_before)
+
+    def _bad_row(self, row: int) -> BadRowError:
         if self.style is not Style.NUMBERS:
             return BadRowError(f"row {row}: {self.columns[0]!r} holds no point that can be read; give {self.style}")
         latitude, longitude = self.columns
@@ -155,18 +160,11 @@ class Location:
             f"or fewer values than there are columns; give {wanted}"
         )
 
-    def check(self, points: FloatArray, region: Region | None = None, *, rows_before: int = 0) -> None:
-        """Raise for the first row that has no location on Earth, or none in the region, with its number."""
-        unread = np.isnan(points).any(axis=1)
-        if unread.any():
-            raise self.bad_row(rows_before + int(np.argmax(unread)) + 1)
-        check_points(points, region, rows_before=rows_before)
-
 
 def find_location(
     names: Sequence[str],
     read: ReadOptions | None = None,
-    values: Callable[[str], Values] | None = None,
+    values: Callable[[str], Values] = lambda _name: objects([]),
     geometry: Location | None = None,
 ) -> Location:
     """Find the location's columns: those that are named, else by their usual names and first values.
@@ -204,14 +202,16 @@ def find_location(
             "and longitude="
         )
     if not candidates:
-        raise _no_location(names)
+        raise DataError(
+            f"there is no location; {_listed(names)}; name two with latitude= and longitude=, or one that holds both "
+            "with location="
+        )
     return both[0] if both else _numbers_in(pairs[0], crs, values)
 
 
-def location_in_column(name: str, crs: str | None, values: Callable[[str], Values] | None) -> Location | None:
+def location_in_column(name: str, crs: str | None, values: Callable[[str], Values]) -> Location | None:
     """Return how a column holds whole locations, if most of its first values are some."""
-    sample = np.array([], object) if values is None else values(name)
-    filled = objects([value for value in sample if not (value is None or value == "")])
+    filled = objects([value for value in values(name) if not (value is None or value == "")])
     for style in (Style.PAIR, Style.OBJECT, Style.WKT, Style.HEX, Style.WKB) if len(filled) else ():
         if style not in (Style.PAIR, Style.OBJECT) and find_spec("shapely") is None:
             continue
@@ -223,12 +223,12 @@ def location_in_column(name: str, crs: str | None, values: Callable[[str], Value
     return None
 
 
-def _numbers_in(pair: tuple[str, ...], crs: str | None, values: Callable[[str], Values] | None) -> Location:
-    texts = [v for name in pair for v in values(name) if isinstance(v, str)] if values is not None else []
+def _numbers_in(pair: tuple[str, ...], crs: str | None, values: Callable[[str], Values]) -> Location:
+    texts = [v for name in pair for v in values(name) if isinstance(v, str)]
     # A comma before three digits of meters may as well separate thousands.
     with_comma = r"\s*[-+]?\d{1,3},\d+\s*°?\s*" if crs is None else r"\s*[-+]?\d+,(\d{1,2}|\d{4,})\s*"
     decimal_comma = any(re.fullmatch(with_comma, text) for text in texts)
-    scale = 1e7 if all(_E7 in _words(name) for name in pair) else 1.0
+    scale = 1e7 if all("e7" in _words(name) for name in pair) else 1.0
     return Location(columns=pair, crs=crs, decimal_comma=decimal_comma, scale=scale)
 
 
@@ -295,21 +295,12 @@ def epsg_name(crs: str) -> str | None:
     return f"EPSG:{code}"
 
 
-def _no_location(names: Sequence[str]) -> DataError:
-    if not looks_like_names(names):
-        return DataError(
-            f"there is no location: the first line, with {len(names)} values, seems to hold data; name its columns "
-            "with columns=, such as columns=('id', 'latitude', 'longitude')"
-        )
-    return DataError(
-        f"there is no location; {_listed(names)}: name two with latitude= and longitude=, or one that holds both with "
-        "location="
-    )
-
-
 def _listed(names: Sequence[str]) -> str:
     if not looks_like_names(names):
-        return f"the first line has {len(names)} values, name the columns with columns= if it is no header"
+        return (
+            "the first line seems to hold data; name its columns with columns=, such as columns=('id', 'latitude', "
+            "'longitude')"
+        )
     return f"the columns are {', '.join(map(repr, names[:12]))}{', …' if len(names) > 12 else ''}"
 
 

@@ -369,9 +369,9 @@ class _Quotes:
 class _JsonLinesSource(Source):
     def _open(self) -> Location | None:
         first = list(islice(self._rows(), 10 * _FIRST_ROWS))
-        self.names = tuple(dict.fromkeys(name for row in first for name in row))
-        is_feature = any("geometry" in row and _GEOMETRY in row for row in first)
-        self.names = tuple(name for name in self.names if name != _GEOMETRY)
+        names = dict.fromkeys(name for row in first for name in row)
+        is_feature = _GEOMETRY in names
+        self.names = tuple(name for name in names if name != _GEOMETRY)
         return Location(columns=("geometry",), style=Style.OBJECT, is_geometry=True) if is_feature else None
 
     def _rows(self) -> Iterator[dict[str, Any]]:
