@@ -103,13 +103,12 @@ def test_what_geopandas_writes(name: str, tmp_path: Path) -> None:
     assert read_points(source) == pytest.approx(np.array(HERE), abs=1e-6)
 
 
-@pytest.mark.parametrize("encoding", ["WKB", "point", "plain"])
+@pytest.mark.parametrize("encoding", ["WKB", "plain"])
 def test_geometries_in_parquet(encoding: str, tmp_path: Path) -> None:
     binary = pa.array(shapely.to_wkb(shapely.points(np.array(HERE)[:, ::-1])).tolist())
-    struct = pa.array([{"x": x, "y": y} for y, x in HERE])
     column = {"encoding": encoding, "geometry_types": ["Point"]}
     geo = {b"geo": json.dumps({"primary_column": "home", "columns": {"home": column}})}
-    table = pa.table({"id": [1, 2], "home": struct if encoding == "point" else binary})
+    table = pa.table({"id": [1, 2], "home": binary})
     pq.write_table(table if encoding == "plain" else table.replace_schema_metadata(geo), tmp_path / "a.parquet")
     assert read_points(tmp_path / "a.parquet").tolist() == HERE
 

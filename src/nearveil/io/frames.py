@@ -51,7 +51,7 @@ def true_points(frame: Any, read: ReadOptions | None = None) -> FloatArray:
 
 def location_in_frame(frame: Any, read: ReadOptions | None = None) -> Location:
     """Return how a frame writes locations down."""
-    if _is_geo_frame(frame) and (read is None or (read.location is None and read.latitude is None)):
+    if hasattr(frame, "to_crs") and (read is None or (read.location is None and read.latitude is None)):
         return Location(columns=(str(frame.geometry.name),), style=Style.WKB, is_geometry=True)
     shared = _shared(frame)
     names = _names(shared)
@@ -80,13 +80,8 @@ def values_in_frame(frame: Any, name: str) -> Values:
 
 
 def users_in_frame(frame: Any, user: str) -> list[str]:
-    """Return the ids of the users, as `ids_as_text` does."""
-    return ids_as_text(_column(_shared(frame), user).to_list(), user)
-
-
-def ids_as_text(values: Sequence[Any], user: str) -> list[str]:
-    """Return ids as text, whole numbers as their digits; ``user`` is the name of their column."""
-    ids = [_id_as_text(value) for value in values]
+    """Return the ids of the users as text, whole numbers as their digits; ``user`` is the name of their column."""
+    ids = [_id_as_text(value) for value in _column(_shared(frame), user).to_list()]
     row = next((row for row, identity in enumerate(ids, start=1) if not identity.strip()), None)
     if row is not None:
         raise DataError(f"row {row}: {user!r} is missing or neither text nor a whole number; give every row an id")
@@ -189,11 +184,6 @@ def _geometry_at(points: FloatArray, crs: Any) -> Any:
     places = points.round(6)
     degrees = sys.modules["geopandas"].GeoSeries.from_xy(places[:, 1], places[:, 0], crs=crs and "OGC:CRS84")
     return degrees if crs is None else degrees.to_crs(crs)
-
-
-def _is_geo_frame(frame: object) -> bool:
-    module = sys.modules.get("geopandas")
-    return module is not None and isinstance(frame, module.GeoDataFrame)
 
 
 def _shared(frame: Any) -> Any:

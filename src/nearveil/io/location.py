@@ -77,18 +77,11 @@ _PAIRS = (
         "x easting east xcoord xcoordinate rechtswert utmeasting utmx",
     ),
 )
-_BOTH = frozenset(
-    """
-    location loc latlon latlng latlong point position pos coordinates coords coordinate geometry geom thegeom wkt ewkt
-    wkb ewkb geo gps place geojson standort ubicacion
-    """.split()  # noqa: SIM905 - a list of words, one to a line, is harder to read
+_BOTH = (
+    "location loc latlon latlng latlong point position pos coordinates coords coordinate geometry geom thegeom wkt ewkt "
+    "wkb ewkb geo gps place geojson standort ubicacion"
 )
-_IDS = frozenset(
-    """
-    id user userid uid username email member memberid customer customerid account accountid device deviceid person
-    personid
-    """.split()  # noqa: SIM905
-)
+_WITH_IDS = ("", "u", "user", "username", "email", "member", "customer", "account", "device", "person")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +183,7 @@ def find_location(
     own = [name for name in names if not (geometry and name in geometry.columns)]
     for name in filter(lambda name: not geometry and looks_like_names([name]), own):
         # Without coordinate columns it may have any name, unless it is two numbers, which may be anything.
-        if (has_usual_name := set(_words(name)) & _BOTH) or not pairs:
+        if (has_usual_name := set(_words(name)) & set(_BOTH.split())) or not pairs:
             found = location_in_column(name, crs, values)
             if found is not None and (has_usual_name or found.style is not Style.PAIR):
                 both.append(found)
@@ -256,7 +249,7 @@ def _usual_pairs(names: Sequence[str], *, projected: bool) -> list[tuple[str, ..
 
 def id_columns(names: Sequence[str]) -> list[str]:
     """Return the columns that are called like the id of a user."""
-    return [name for name in names if "".join(_words(name)) in _IDS]
+    return [name for name in names if "".join(_words(name)).removesuffix("id") in _WITH_IDS]
 
 
 def only_column(names: Sequence[str], name: str) -> str:
@@ -332,8 +325,6 @@ def numbers(values: Values, *, decimal_comma: bool = False) -> FloatArray:
         if isinstance(value, str):
             value = value.strip(" °")
             value = value.replace(",", ".") if decimal_comma else value
-            # Python reads digits with underscores, too.
-            value = "nan" if "_" in value else value
         try:
             return float(value)
         except (TypeError, ValueError, OverflowError):

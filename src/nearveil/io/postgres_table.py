@@ -15,7 +15,6 @@ from nearveil.errors import DataError, UsageError
 from nearveil.types import FloatArray
 
 BATCH_ROWS = 20_000
-_KINDS = ("geometry", "geography")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -213,10 +213,6 @@ def _not_text(file: _Input) -> DataError:
 
 
 def _decoded(location: Location, columns: list[pa.ChunkedArray]) -> FloatArray:
-    if pa.types.is_struct(columns[0].type) and location.style is Style.WKB:
-        # The native points of GeoParquet.
-        columns = [pa.chunked_array([pc.struct_field(columns[0].combine_chunks(), axis)]) for axis in ("y", "x")]
-        location = Location(columns=("y", "x"), crs=location.crs)
     if location.style is Style.NUMBERS:
         return location.decode([_numbers(column, decimal_comma=location.decimal_comma) for column in columns])
     return location.decode([objects(column.to_pylist()) for column in columns])
@@ -460,8 +456,8 @@ class _ParquetSource(Source):
             encoding, crs = column["encoding"], column.get("crs", "OGC:CRS84")
         except (ValueError, KeyError, TypeError, AttributeError):
             raise DataError(f"{self._file.name} has damaged GeoParquet metadata; export it again") from None
-        if encoding not in ("WKB", "point") or name not in self.names:
-            raise DataError(f"{self._file.name} has geometries that are no points; give one point per row")
+        if encoding != "WKB" or name not in self.names:
+            raise DataError(f"{self._file.name} has geometries that are no points in WKB; give one point per row")
         # The box around a point is the point once more.
         self.names = tuple(other for other in self.names if other not in boxes)
         if crs is None and self._read.crs is None:
