@@ -60,11 +60,7 @@ WORKS: list[tuple[str, Text, ReadOptions | None]] = [
     ("trailing.csv", rows("{2},{0},{1},,", "id,lat,lon,,"), None),
     ("quoted.csv", rows('"two\nlines, {2}","{0}","{1}"'), None),
     ("no-header.csv", "\n".join(rows("{2},{0},{1}").splitlines()[1:]), ReadOptions(columns=("id", "lat", "lon"))),
-    (
-        "takeout.json",
-        json.dumps([{"latitudeE7": round(y * 1e7), "longitudeE7": round(x * 1e7)} for y, x in HERE]),
-        None,
-    ),
+    ("array.json", json.dumps([{"latitude": y, "longitude": x} for y, x in HERE]), None),
     ("shop.csv", rows("{0},{1},{2},{2}", "lat,lon,shop_lat,shop_lon"), None),
     ("pair.csv", rows('{2},"{0}, {1}"', "id,location"), None),
     ("wkt.csv", rows("{2},POINT ({1} {0})", "id,wo"), None),

@@ -59,12 +59,6 @@ def location_in_frame(frame: Any, read: ReadOptions | None = None) -> Location:
     def values(name: str) -> Values:
         return _values(shared.head(_FIRST_ROWS), name)
 
-    if len(names) == 2 and (read is None or read == ReadOptions()):
-        # Two columns alone may have any names, but no other order.
-        try:
-            return find_location(names, read, values)
-        except DataError:
-            return Location(columns=tuple(names))
     return find_location(names, read, values)
 
 
@@ -127,7 +121,7 @@ def published_frame(
     import narwhals as nw  # noqa: PLC0415 - for frames only
 
     series = [
-        nw.new_series(name, values=_as_list(placed[name]), backend=library)
+        nw.new_series(name, placed[name].tolist() if placed[name].dtype == object else placed[name], backend=library)
         if name in placed
         else _plain_series(_column(shared, name), order)
         for name in names
@@ -173,10 +167,6 @@ def _arrow_table(shared: Any, placed: dict[str, Any], names: list[str], order: I
         is_clean = name in placed or not (pa.types.is_nested(column.type) or column.null_count)
         columns[name] = column if is_clean else pa.array(column.to_pylist(), column.type)
     return pa.table(columns)
-
-
-def _as_list(values: Values) -> Any:
-    return values.tolist() if values.dtype == object else np.ascontiguousarray(values)
 
 
 def _geometry_at(points: FloatArray, crs: Any) -> Any:

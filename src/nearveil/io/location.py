@@ -78,8 +78,8 @@ _PAIRS = (
     ),
 )
 _BOTH = (
-    "location loc latlon latlng latlong point position pos coordinates coords coordinate geometry geom thegeom wkt ewkt "
-    "wkb ewkb geo gps place geojson standort ubicacion"
+    "location loc latlon latlng latlong point position pos coordinates coords coordinate geometry geom thegeom wkt "
+    "ewkt wkb ewkb geo gps place geojson standort ubicacion"
 )
 _WITH_IDS = ("", "u", "user", "username", "email", "member", "customer", "account", "device", "person")
 
@@ -96,8 +96,6 @@ class Location:
     srid: int | None = None
     """The EPSG number that each value states (EWKT, EWKB)."""
     decimal_comma: bool = False
-    scale: float = 1.0
-    """What degrees were multiplied with: 10^7 for latitudeE7."""
     is_geometry: bool = False
     """Whether the column is the geometry of a format that has one."""
 
@@ -105,7 +103,6 @@ class Location:
         """Return latitude and longitude in WGS84 degrees of the values of the columns; NaN where none can be read."""
         if self.style is Style.NUMBERS:
             points = np.column_stack([numbers(column, decimal_comma=self.decimal_comma) for column in values])
-            points /= self.scale
         else:
             points, stated = _decode(self.style, values[0])
             points[(stated > 0) & (stated != (self.srid or 4326))] = np.nan
@@ -124,8 +121,7 @@ class Location:
         """Return published locations as this file or frame writes them, a value for each of its columns."""
         rounded = self.numbers_of(points)
         if self.style is Style.NUMBERS:
-            scaled = rounded if self.scale == 1 else np.rint(rounded * self.scale).astype(np.int64)
-            return [scaled[:, 0], scaled[:, 1]]
+            return [*np.ascontiguousarray(rounded.T)]
         return [_encode(self.style, rounded, self.srid)]
 
     def numbers_of(self, points: FloatArray) -> FloatArray:
@@ -221,8 +217,7 @@ def _numbers_in(pair: tuple[str, ...], crs: str | None, values: Callable[[str], 
     # A comma before three digits of meters may as well separate thousands.
     with_comma = r"\s*[-+]?\d{1,3},\d+\s*°?\s*" if crs is None else r"\s*[-+]?\d+,(\d{1,2}|\d{4,})\s*"
     decimal_comma = any(re.fullmatch(with_comma, text) for text in texts)
-    scale = 1e7 if all("e7" in _words(name) for name in pair) else 1.0
-    return Location(columns=pair, crs=crs, decimal_comma=decimal_comma, scale=scale)
+    return Location(columns=pair, crs=crs, decimal_comma=decimal_comma)
 
 
 def _usual_pairs(names: Sequence[str], *, projected: bool) -> list[tuple[str, ...]]:
@@ -249,7 +244,7 @@ def _usual_pairs(names: Sequence[str], *, projected: bool) -> list[tuple[str, ..
 
 def id_columns(names: Sequence[str]) -> list[str]:
     """Return the columns that are called like the id of a user."""
-    return [name for name in names if "".join(_words(name)).removesuffix("id") in _WITH_IDS]
+    return [name for name in names if (word := "".join(_words(name))) and word.removesuffix("id") in _WITH_IDS]
 
 
 def only_column(names: Sequence[str], name: str) -> str:

@@ -10,7 +10,7 @@ import json
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -86,8 +86,8 @@ class Source(ABC):
         for name in columns:
             only_column(self.columns, name)
         for table in self._tables([*self.location.columns, *columns], _BATCH_ROWS):
-            places = [table.column(name) for name in self.location.columns]
-            yield Batch(_decoded(self.location, places), table.select(list(columns)))
+            places = [_values(table.column(name), self.location) for name in self.location.columns]
+            yield Batch(self.location.decode(places), table.select(list(columns)))
 
     @abstractmethod
     def _open(self) -> Location | None:
@@ -212,21 +212,17 @@ def _not_text(file: _Input) -> DataError:
 # Columns.
 
 
-def _decoded(location: Location, columns: list[pa.ChunkedArray]) -> FloatArray:
+def _values(column: pa.ChunkedArray, location: Location) -> Values:
+    """Return numbers as floats, NaN where one is missing, and anything else as objects."""
     if location.style is Style.NUMBERS:
-        return location.decode([_numbers(column, decimal_comma=location.decimal_comma) for column in columns])
-    return location.decode([objects(column.to_pylist()) for column in columns])
-
-
-def _numbers(column: pa.ChunkedArray, *, decimal_comma: bool) -> Values:
-    """Return a column as floats, NaN where one is missing, or as objects where some value is none."""
-    if decimal_comma and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        column = pc.replace_substring(column, ",", ".")
-    try:
-        numbers: FloatArray = column.cast(pa.float64()).to_numpy()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return objects(column.to_pylist())
-    return numbers
+        if location.decimal_comma and pa.types.is_string(column.type):
+            column = pc.replace_substring(column, ",", ".")
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return cast(FloatArray, column.cast(pa.float64()).to_numpy())
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            # Where all that is no number is missing, as is common, a batch is still read at once.
+            return cast(FloatArray, pc.if_else(pc.not_equal(column, ""), column, None).cast(pa.float64()).to_numpy())
+    return objects(column.to_pylist())
 
 
 def plain(table: pa.Table) -> pa.Table:

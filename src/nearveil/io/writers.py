@@ -121,8 +121,7 @@ def _arrow(values: Values) -> pa.Array:
     """Return location values as an Arrow array, floats by their buffer, which spares loading pandas."""
     if values.dtype != np.float64:
         return pa.array(values.tolist())
-    whole = np.ascontiguousarray(values)
-    return pa.Array.from_buffers(pa.float64(), len(whole), [None, pa.py_buffer(whole)])
+    return pa.Array.from_buffers(pa.float64(), len(values), [None, pa.py_buffer(values)])
 
 
 class _TextWriter(Writer):
