@@ -105,11 +105,17 @@ def test_nothing_hidden_travels_along() -> None:
     frame["kind"] = pandas.Categorical(["k", "k"], categories=["at 37.7", "k"])
     frame["masked"] = pandas.arrays.IntegerArray(np.array([377, 378]), np.array([True, False]))
     frame.attrs["center"] = 37.7
+    frame["arrow"] = pandas.array(["k", "at 37.7"], pandas.ArrowDtype(pa.dictionary(pa.int32(), pa.string())))
     published = published_frame(frame, MOVED, ["kind", "masked"], ORDER)
+    (first,) = published_frame(frame, MOVED, ["arrow"], np.array([0]))["arrow"].array.__arrow_array__().chunks
+    assert first.dictionary.to_pylist() == ["k"]
     assert published.attrs == {}
     assert list(published["kind"]) == ["k", "k"]
     assert not hasattr(published["kind"], "cat")
     assert 377 not in published["masked"].array._data
+    with pytest.raises(DataError, match="the reference system has no EPSG number") as caught:
+        published_frame(geo_frame("+proj=aeqd +lat_0=37.7 +lon_0=-122.4"), MOVED, [], ORDER)
+    assert "37.7" not in str(caught.value)
     hidden = pa.StructArray.from_arrays([pa.array([377, 378])], ["lat"], mask=pa.array([True, False]))
     table = pa.table({**DATA, "s": hidden}).append_column("d", pa.array(["x", "y"]).dictionary_encode())
     for some in (table, polars.from_arrow(table)):

@@ -111,7 +111,7 @@ def test_csv_is_what_others_read(tmp_path: Path) -> None:
 def test_what_a_format_cannot_hold_is_said(tmp_path: Path) -> None:
     table = pa.table({"lat": [37.7], "lon": [-122.4], "tags": [["a"]], "raw": [b"x"], "score": [float("nan")]})
     pq.write_table(table, tmp_path / "in.parquet")
-    with pytest.raises(DataError, match="column 'tags' holds lists"):
+    with pytest.raises(DataError, match="column 'tags' holds what CSV cannot hold"):
         publish(tmp_path / "in.parquet", tmp_path / "out.csv", "tags")
     with pytest.raises(DataError, match="bytes, which JSON cannot hold"):
         publish(tmp_path / "in.parquet", tmp_path / "out.jsonl", "raw")
@@ -200,3 +200,13 @@ def test_standard_output_gets_everything_or_nothing(tmp_path: Path, capsysbinary
     with open_writer("-", source, ["id"]) as writer:
         writer.write(next(source.batches(["id"])))
     assert capsysbinary.readouterr().out == b"id,latitude,longitude\n007,37.7,-122.4\n1e5,37.8,-122.5\n"
+
+
+@pytest.mark.parametrize("mark", ["]", "^", "\\", "|"])
+def test_values_with_the_delimiter_are_quoted_whatever_it_is(mark: str, tmp_path: Path) -> None:
+    text = f'lat{mark}lon{mark}note\n37.7{mark}-122.4{mark}"a{mark}b"\n'
+    source = open_source(write(tmp_path / "in.csv", text), ReadOptions(delimiter=mark))
+    with open_writer(tmp_path / "out.csv", source, ["note"]) as writer:
+        for batch in source.batches(["note"]):
+            writer.write(batch)
+    assert (tmp_path / "out.csv").read_text() == text

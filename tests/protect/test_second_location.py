@@ -48,6 +48,8 @@ def test_a_column_that_repeats_the_location_is_found(places: np.ndarray) -> None
         "comma": [f"{one:.5f}".replace(".", ",") for one in lat],
         "pair": [f"{y}, {x}" for y, x in places],
         "wkt": [f"POINT ({x} {y})" for y, x in places],
+        "words": [f"at {y}° N, {-x}° W" for y, x in places],
+        "json": [f'{{"user": 1, "at": [{x}, {y}]}}' for y, x in places],
         "wkb": list(wkb),
         "ewkb": [one.hex() for one in wkb],
         "struct": [{"where": {"lat": y}} for y in lat],
@@ -98,3 +100,12 @@ def test_frames(library: str) -> None:
     refuse_second_locations(frame, ["age", "id"])
     with pytest.raises(DataError, match="column 'q' repeats the true location"):
         refuse_second_locations(frame, ["age", "q"])
+
+
+def test_geometries_of_a_frame() -> None:
+    geopandas = pytest.importorskip("geopandas")
+    points = geopandas.points_from_xy([-122.4, -122.5], [37.7, 37.8], crs=4326)
+    frame = geopandas.GeoDataFrame({"home": points, "shop": points[::-1]}, geometry=points)
+    refuse_second_locations(frame, ["shop"])
+    with pytest.raises(DataError, match="column 'home' repeats the true location"):
+        refuse_second_locations(frame, ["home"])

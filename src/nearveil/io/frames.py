@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.io.location import Location, ReadOptions, Style, Values, find_location, objects, only_column
+from nearveil.io.location import Location, ReadOptions, Style, Values, epsg_name, find_location, objects, only_column
 from nearveil.types import FloatArray, IntArray
 
 _FIRST_ROWS = 1000
@@ -52,7 +52,9 @@ def true_points(frame: Any, read: ReadOptions | None = None) -> FloatArray:
 def location_in_frame(frame: Any, read: ReadOptions | None = None) -> Location:
     """Return how a frame writes locations down."""
     if hasattr(frame, "to_crs") and (read is None or (read.location is None and read.latitude is None)):
-        return Location(columns=(str(frame.geometry.name),), style=Style.WKB, is_geometry=True)
+        # A reference system of somebody's own may be centered on a user.
+        crs = None if frame.crs is None else epsg_name(frame.crs.to_wkt())
+        return Location(columns=(str(frame.geometry.name),), style=Style.WKB, crs=crs, is_geometry=True)
     shared = _shared(frame)
     names = _names(shared)
 
@@ -105,7 +107,9 @@ def published_frame(
     location, shared = location_in_frame(frame, read), _shared(frame)
     names = [name for name in _names(shared) if name in columns or name in location.columns]
     if location.is_geometry:
-        placed: dict[str, Any] = {location.columns[0]: _geometry_at(points[order], frame.crs)}
+        placed: dict[str, Any] = {
+            location.columns[0]: _geometry_at(points[order], frame.crs and (location.crs or "EPSG:4326"))
+        }
     else:
         placed = dict(zip(location.columns, location.encode(points[order]), strict=True))
     library = shared.implementation
@@ -139,7 +143,8 @@ def _pandas_values(shared: Any, name: str, order: IntArray) -> Any:
     array = _column(shared, name).to_native().array.take(order)
     if hasattr(array, "categories"):
         return np.asarray(array)
-    return type(array)._from_sequence(list(array), dtype=array.dtype) if hasattr(array, "_mask") else array
+    is_hiding = hasattr(array, "_mask") or type(array.dtype).__name__ == "ArrowDtype"
+    return type(array)._from_sequence(list(array), dtype=array.dtype) if is_hiding else array
 
 
 def _plain_series(series: Any, order: IntArray) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
 import shutil
 import sys
 import tempfile
@@ -144,12 +145,6 @@ class _CsvWriter(_TextWriter):
     _delimiter = ""
 
     def _write(self, table: pa.Table) -> None:
-        for field in table.schema:
-            if pa.types.is_nested(field.type) or pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
-                raise DataError(
-                    f"column {field.name!r} holds lists, structures or bytes, which CSV cannot hold; leave it out, or "
-                    "write Parquet"
-                )
         if not self._delimiter:
             own = self._source.delimiter
             self._delimiter = (
@@ -170,10 +165,13 @@ class _CsvWriter(_TextWriter):
         return memoryview(lines.buffers()[2])[offsets[lines.offset] : offsets[lines.offset + len(lines)]]
 
     def _text(self, name: str, column: pa.Array) -> pa.Array:
-        text = pc.fill_null(column.cast(pa.large_string()), "")
+        try:
+            text = pc.fill_null(column.cast(pa.large_string()), "")
+        except pa.ArrowException:
+            raise DataError(f"column {name!r} holds what CSV cannot hold; leave it out, or write Parquet") from None
         if self._location.decimal_comma and name in self._location.columns and pa.types.is_floating(column.type):
             text = pc.replace_substring(text, ".", ",")
-        special = pc.match_substring_regex(text, f'["{self._delimiter}\r\n]')
+        special = pc.match_substring_regex(text, f'["{re.escape(self._delimiter)}\r\n]')
         if not pc.any(special).as_py():
             return text
         quote, nothing = pa.scalar('"', pa.large_string()), pa.scalar("", pa.large_string())

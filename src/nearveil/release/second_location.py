@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +19,17 @@ if TYPE_CHECKING:
 _NEAR_M = 100.0
 _METERS_PER_DEGREE = 111_195.0
 _MOST_VALUES = 4096
+_MOST_NUMBERS = 16
+_NUMBER = re.compile(r"\d+\.?\d*(?:[eE][-+]?\d{1,2})?")
 
 
 class SecondLocations:
     """Counts, over batches of rows, how often a column has the latitude or longitude of its row within 100 m.
 
-    Numbers count, of either sign, as text (also with a decimal comma), as points in WKT, WKB, GeoJSON or "lat, lon", in
-    lists and structures, and in the file's own reference system. At most 4,096 values of a batch are looked at. It
-    finds no encodings, such as geohashes, other units or distances to somewhere, and no columns of which fewer than
-    half of the values repeat the location: columns are published only when named.
+    Numbers count, of either sign, also in texts (with a decimal comma, too), lists, structures and geometries, and in
+    the file's own reference system; of each value the first few, and of a batch at most 4,096 values. It finds no
+    encodings, such as geohashes, other units or distances to somewhere, and no columns of which fewer than half of the
+    values repeat the location: columns are published only when named.
     """
 
     def __init__(self, location: Location) -> None:
@@ -100,19 +103,24 @@ def _some(is_filled: BoolArray) -> IntArray:
 
 
 def _numbers_in(values: Values) -> FloatArray:
-    """Return the numbers of each value, NaN where there is none: of a point its two, of a structure its first eight."""
+    """Return the numbers in each value: the first in a text, a list or a structure, and those of a point."""
     if values.dtype != object:
         return numbers(values)[:, None]
-    point = location_in_column("", None, lambda _name: values[:100])
-    if point is None and any(isinstance(value, dict | list | tuple | np.ndarray) for value in values[:100]):
-        return np.array([(_flat(value) + [np.nan] * 8)[:8] for value in values], dtype=np.float64).reshape(-1, 8)
-    # Text such as 52,5 may be one number or two.
-    found = [numbers(values), numbers(values, decimal_comma=True)]
-    return np.column_stack(found if point is None else [*found, point.decode([values])])
+    # Geometries of a frame are looked at as what they would be in a file.
+    values = objects([getattr(value, "wkb", value) for value in values])
+    found = np.array([(_flat(value) + [np.nan] * _MOST_NUMBERS)[:_MOST_NUMBERS] for value in values], dtype=np.float64)
+    found = found.reshape(-1, _MOST_NUMBERS)
+    first = objects([value for value in values[:100] if isinstance(value, str | bytes | dict)])
+    point = location_in_column("", None, lambda _name: first)
+    return found if point is None else np.column_stack([found, point.decode([values])])
 
 
 def _flat(value: Any) -> list[float]:
+    if isinstance(value, str):
+        # Text such as 52,5 may be one number or two.
+        texts = [value, value.replace(",", ".")] if "," in value else [value]
+        return [float(number) for text in texts for number in _NUMBER.findall(text)[: _MOST_NUMBERS // 2]]
     if isinstance(value, dict | list | tuple | np.ndarray):
         parts = value.values() if isinstance(value, dict) else value
-        return [number for part in list(parts)[:8] for number in _flat(part)]
+        return [number for part in list(parts)[:_MOST_NUMBERS] for number in _flat(part)]
     return [float(numbers(objects([value]))[0])]
