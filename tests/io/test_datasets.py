@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearveil.errors import DataError, OutputError, UsageError
+from nearveil.errors import DataError, UsageError
 from nearveil.io.datasets import (
     CACHE_DIR_VARIABLE,
     DATA_DIR_VARIABLE,
@@ -89,18 +89,9 @@ def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert cache_folder() == tmp_path / ".cache" / "nearveil"
 
 
-def test_what_is_missing_is_said_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = (
-        "no file of gowalla check-ins was found; name its folder with data_dir= or NEARVEIL_DATA_DIR, or get it with: "
-        "nearveil datasets fetch gowalla"
-    )
-    for data_dir in (None, tmp_path):
-        with pytest.raises(DataError) as caught:
-            load_dataset(DatasetName.GOWALLA, data_dir)
-        assert str(caught.value) == words
-    monkeypatch.setenv(DATA_DIR_VARIABLE, str(tmp_path / "nowhere"))
-    with pytest.raises(DataError, match="nearveil datasets fetch gowalla"):
-        load_dataset(DatasetName.GOWALLA)
+def test_what_is_missing_is_said_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"data_dir= or NEARVEIL_DATA_DIR, .*: nearveil datasets fetch gowalla"):
+        load_dataset(DatasetName.GOWALLA, tmp_path)
     with pytest.raises(DataError, match=r"there is no folder .*nowhere; check data_dir="):
         load_dataset(DatasetName.GOWALLA, tmp_path / "nowhere")
 
@@ -114,7 +105,7 @@ def test_original_is_filtered_to_distinct_places_of_the_region(tmp_path: Path) -
         "3\t2010-10-14T18:25:51Z\t0.0\t0.0\tplace4",
         "4\t\t\t\t",
         "5\t2010-10-14T18:25:51Z\t37.72",
-        '6\t2010-10-14T18:25:51Z\t37.73\t-122.43\t"unclosed',
+        "6\t2010-10-14T18:25:51Z\t37.73\t-122.43\tplace6",
         "8\t2010-10-14T18:25:51Z\t451.0\t-122.44\tplace8",
         "9\t2010-10-14T18:25:51Z\t37.74\t-122\tplace9\ttoo much",
         "10\t2010-10-14T18:25:51Z\t3.772e1\t-122.42\tplace10",
@@ -128,23 +119,17 @@ def test_original_is_filtered_to_distinct_places_of_the_region(tmp_path: Path) -
 @pytest.mark.parametrize(
     "content",
     [
-        pytest.param(snap_file()[:-5], id="cut"),
-        pytest.param(b"", id="empty"),
-        pytest.param(b"user,latitude\n", id="no gzip"),
-        pytest.param(gzip.compress(b"0\tt\tnorth\twest\tx\n"), id="no numbers"),
+        snap_file()[:-5],
+        b"",
+        b"user,latitude\n",
+        gzip.compress(b"0\tt\tnorth\twest\tx\n"),
+        gzip.compress(b"0\tt\t48.85\t2.35\tparis\n"),
     ],
+    ids=["cut", "empty", "no gzip", "no numbers", "somewhere else"],
 )
-def test_damaged_original(tmp_path: Path, content: bytes) -> None:
+def test_an_original_that_cannot_be_used(tmp_path: Path, content: bytes) -> None:
     (tmp_path / ORIGINAL).write_bytes(content)
-    with pytest.raises(DataError, match=rf"{ORIGINAL} .*; remove it and fetch it again") as caught:
-        load_dataset(DatasetName.BRIGHTKITE, tmp_path)
-    # Of the path, which may have any number in it, nothing is looked at.
-    assert "122" not in str(caught.value).replace(str(tmp_path), "")
-
-
-def test_original_of_somewhere_else(tmp_path: Path) -> None:
-    write_original(tmp_path, "0\t2010-10-17T01:48:53Z\t48.85\t2.35\tparis")
-    with pytest.raises(DataError, match="has no check-ins in the region"):
+    with pytest.raises(DataError, match=rf"{ORIGINAL} .*; remove it and fetch it again"):
         load_dataset(DatasetName.BRIGHTKITE, tmp_path)
 
 
@@ -159,16 +144,6 @@ def test_real_populations(real_data_folder: Path, name: DatasetName, people: int
 
 
 # Downloads.
-
-
-class Bar:
-    """A progress bar as pooch takes one."""
-
-    total = 0
-
-    def update(self, count: int) -> None: ...
-    def reset(self) -> None: ...
-    def close(self) -> None: ...
 
 
 def only(folder: Path) -> list[str]:
@@ -187,14 +162,12 @@ def snap(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
 
 
 def test_a_file_is_downloaded_once(snap: FileServer, tmp_path: Path) -> None:
-    bar = Bar()
     folder = tmp_path / "new" / "folder"
-    fetched = fetch_snap("gowalla", folder, base_url=snap.url, progress=bar)
+    fetched = fetch_snap("gowalla", folder, base_url=snap.url)
     assert not fetched.was_there
     assert fetched.sha256 == SNAP_FILES["gowalla"].sha256
     assert fetched.path.read_bytes() == snap.content
     assert only(folder) == ["g.txt.gz"]
-    assert bar.total == len(snap.content)
     again = fetch_snap("gowalla", folder, base_url="http://127.0.0.1:1/")
     assert (again.path, again.sha256, again.was_there) == (fetched.path, fetched.sha256, True)
 
@@ -215,12 +188,13 @@ def test_a_wrong_checksum_is_not_kept(snap: FileServer, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param(snap_file(98), "has 98 check-ins with a location where SNAP counts 100", id="too few"),
-        pytest.param(snap_file(107), "has 107 check-ins with a location where SNAP counts 100", id="too many"),
-        pytest.param(snap_file(100)[:-4], "is damaged", id="cut"),
-        pytest.param(snap_file(100)[:-8] + bytes(8), "is damaged", id="wrong CRC"),
-        pytest.param(b"<html>Sign in to the hotel's network</html>", "is damaged", id="no gzip"),
+        (snap_file(98), "has 98 check-ins with a location where SNAP counts 100"),
+        (snap_file(107), "has 107 check-ins with a location where SNAP counts 100"),
+        (snap_file(100)[:-4], "is damaged"),
+        (snap_file(100)[:-8] + bytes(8), "is damaged"),
+        (b"<html>Sign in to the hotel's network</html>", "is damaged"),
     ],
+    ids=["too few", "too many", "cut", "wrong CRC", "no gzip"],
 )
 def test_content_is_checked_where_no_checksum_is_known(
     snap: FileServer, tmp_path: Path, content: bytes, words: str
@@ -248,20 +222,8 @@ def test_what_does_not_arrive_is_one_sentence_and_leaves_nothing(snap: FileServe
     with pytest.raises(DataError, match="cannot be reached, or broke off"):
         fetch_snap("brightkite", tmp_path, base_url=snap.url)
     snap.status = 404
-    with pytest.raises(DataError, match=r"127.0.0.1 does not give b.txt.gz \(it answers 404\); download b"):
+    with pytest.raises(DataError, match=r"127.0.0.1 answers 404; download b"):
         fetch_snap("brightkite", tmp_path, base_url=snap.url)
     with pytest.raises(DataError, match=r"127.0.0.1 cannot be reached, or broke off; download b.txt.gz yourself"):
         fetch_snap("brightkite", tmp_path, base_url="http://127.0.0.1:1/")
     assert only(tmp_path) == []
-
-
-@pytest.mark.parametrize("address", ["file:///tmp/", "data", "https://"])
-def test_addresses_that_are_none(tmp_path: Path, address: str) -> None:
-    with pytest.raises(UsageError, match="https:// or http://"):
-        fetch_snap("brightkite", tmp_path, base_url=address)
-
-
-def test_a_folder_that_cannot_be_written(snap: FileServer, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="choose another folder"):
-        fetch_snap("brightkite", tmp_path / "file", base_url=snap.url)

@@ -26,10 +26,13 @@ def grid() -> tuple[FloatArray, FloatArray, FloatArray]:
     return latitude, longitude, np.random.default_rng(1).integers(0, 200, 64).astype(float)
 
 
-def test_rows_without_counts_are_one_person_each(tmp_path: Path, city: FloatArray) -> None:
-    density = read_density(csv_of(tmp_path / "points.csv", "lat,lng", city[:50, 0], city[:50, 1]))
-    assert density.counts.tolist() == [1.0] * 50
-    assert not density.height_deg.any()
+def test_counts_elsewhere_are_points_and_rows_without_counts_one_person_each(tmp_path: Path, city: FloatArray) -> None:
+    counts = np.arange(1.0, 41.0)
+    path = csv_of(tmp_path / "villages.csv", "latitude,longitude,heads", city[:40, 0], city[:40, 1], counts)
+    density = read_density(path, column="heads")
+    assert not density.width_deg.any()
+    assert density.counts.sum() == 820
+    assert read_density(path).counts.tolist() == [1.0] * 40
 
 
 def test_counts_on_even_coordinates_are_a_grid(tmp_path: Path, grid: tuple[FloatArray, FloatArray, FloatArray]) -> None:
@@ -39,15 +42,6 @@ def test_counts_on_even_coordinates_are_a_grid(tmp_path: Path, grid: tuple[Float
     assert np.allclose(density.height_deg, 0.05)
     assert np.allclose(density.width_deg, 0.05)
     assert density.counts.tolist() == counts.tolist()
-
-
-def test_counts_elsewhere_are_points(tmp_path: Path, city: FloatArray) -> None:
-    path = csv_of(
-        tmp_path / "villages.csv", "latitude,longitude,heads", city[:40, 0], city[:40, 1], np.arange(1.0, 41.0)
-    )
-    density = read_density(path, column="heads")
-    assert not density.width_deg.any()
-    assert density.counts.sum() == 820
 
 
 def test_a_grid_spreads_its_people_evenly(
@@ -99,12 +93,12 @@ def test_a_raster_is_read_where_the_region_is(tmp_path: Path, san_francisco: Reg
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ("37.7,-122.4,-3", "negative"),
+        ("37.7,-122.4,-3", "row 2: the count is missing, negative"),
         ("37.7,-122.4,0", "all counts of the density are 0"),
         ("37.7,-122.4,", "row 2: the count is missing"),
         ("37.7,-122.4,nan", "row 2: the count is missing"),
         ("37.7,-122.4,many", "row 2: the count is missing"),
-        ("95,-122.4,3", "row 2: the latitude is not between"),
+        ("95,-122.4,3", "row 2 is not on Earth"),
     ],
 )
 def test_counts_that_cannot_be_used(tmp_path: Path, rows: str, words: str) -> None:

@@ -16,7 +16,6 @@ from nearveil.io.frames import (
     is_frame,
     points_in_frame,
     published_frame,
-    refuse_second_locations,
     true_points,
     users_in_frame,
 )
@@ -78,7 +77,6 @@ def test_styles_of_columns() -> None:
     numbered = pandas.DataFrame({0: [37.7, 37.8], 1: [-122.4, -122.5], 2: [1, 2]})
     read = ReadOptions(latitude="0", longitude="1")
     assert list(published_frame(numbered, MOVED, ["2"], ORDER, read).columns) == [0, 1, 2]
-    assert points_in_frame(polars.DataFrame({"a": [37.7], "b": [-122.4]})).tolist() == [[37.7, -122.4]]
 
 
 def test_rows_that_cannot_be_read() -> None:
@@ -89,8 +87,8 @@ def test_rows_that_cannot_be_read() -> None:
             points_in_frame(bad)
     with pytest.raises(UsageError, match="a lazy one after collect"):
         points_in_frame(polars.DataFrame(DATA).lazy())
-    with pytest.raises(DataError, match="there is no location; the columns are 'a', 'b', 'c'"):
-        points_in_frame(polars.DataFrame({"a": [1], "b": [2], "c": [3]}))
+    with pytest.raises(DataError, match="there is no location; the columns are 'a', 'b'"):
+        points_in_frame(polars.DataFrame({"a": [37.7], "b": [-122.4]}))
 
 
 @pytest.mark.parametrize("ids", [[None, "a"], ["", "a"], [1.5, 2.0], [True, False], [float("nan"), 1.0]])
@@ -101,24 +99,23 @@ def test_ids_that_are_none(ids: list[Any]) -> None:
         users_in_frame(polars.DataFrame({"id": ids}), "user")
 
 
-def test_a_column_that_repeats_the_location_is_refused() -> None:
-    for frame in (pandas.DataFrame(DATA).assign(q=["37,7", "37,8"]), geo_frame().assign(q=[37.7, 37.8])):
-        refuse_second_locations(frame, ["age", "id"])
-        with pytest.raises(DataError, match="column 'q' repeats the true location"):
-            refuse_second_locations(frame, ["age", "q"])
-
-
 def test_nothing_hidden_travels_along() -> None:
     """Categories of other rows, attributes, and values that stand under missing ones."""
     frame = pandas.DataFrame(DATA)
     frame["kind"] = pandas.Categorical(["k", "k"], categories=["at 37.7", "k"])
     frame["masked"] = pandas.arrays.IntegerArray(np.array([377, 378]), np.array([True, False]))
     frame.attrs["center"] = 37.7
+    frame["arrow"] = pandas.array(["k", "at 37.7"], pandas.ArrowDtype(pa.dictionary(pa.int32(), pa.string())))
     published = published_frame(frame, MOVED, ["kind", "masked"], ORDER)
+    (first,) = published_frame(frame, MOVED, ["arrow"], np.array([0]))["arrow"].array.__arrow_array__().chunks
+    assert first.dictionary.to_pylist() == ["k"]
     assert published.attrs == {}
     assert list(published["kind"]) == ["k", "k"]
     assert not hasattr(published["kind"], "cat")
     assert 377 not in published["masked"].array._data
+    with pytest.raises(DataError, match="the reference system has no EPSG number") as caught:
+        published_frame(geo_frame("+proj=aeqd +lat_0=37.7 +lon_0=-122.4"), MOVED, [], ORDER)
+    assert "37.7" not in str(caught.value)
     hidden = pa.StructArray.from_arrays([pa.array([377, 378])], ["lat"], mask=pa.array([True, False]))
     table = pa.table({**DATA, "s": hidden}).append_column("d", pa.array(["x", "y"]).dictionary_encode())
     for some in (table, polars.from_arrow(table)):
@@ -141,7 +138,6 @@ from nearveil.io.frames import *
 frame = DataFrame({{"id": ["a", "b"], "lat": [37.7, 37.8], "lon": [1.0, 2.0]}})
 points = points_in_frame(frame)
 published_frame(frame, points, ["id"], np.array([1, 0]))
-refuse_second_locations(frame, ["id"])
 """
     for library in ("pandas", "polars"):
         subprocess.run([sys.executable, "-c", code.format(f"from {library} import DataFrame")], check=True)

@@ -2,26 +2,21 @@
 
 import base64
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import shapely
 
 from nearveil.errors import DataError
-from nearveil.io.location import Location, objects
+from nearveil.io import readers
 from nearveil.io.readers import open_source
-from nearveil.io.second_location import SecondLocations
 from tests.io.samples import MOVED, geojson, geoparquet, publish, write
 
 
-@pytest.mark.parametrize("target", ["out.csv", "out.jsonl", "out.geojson", "out.parquet", "out.geoparquet", "out.gpkg"])
+@pytest.mark.parametrize("target", ["out.csv", "out.jsonl", "out.geojson", "out.parquet", "out.geoparquet"])
 def test_nothing_of_the_input_but_the_columns_named(target: str, tmp_path: Path) -> None:
     """Boxes, metadata, members beside the properties and columns that nobody named stay behind."""
-    if target == "out.gpkg":
-        pytest.importorskip("pyogrio")
     traces = (b"bbox", b"secret", b"122.4", b"37.7", b"37.8", np.float64(37.7).tobytes(), np.float64(-122.5).tobytes())
     source = geoparquet(tmp_path / "in.parquet")
     assert all(trace in source.read_bytes() for trace in traces)
@@ -80,66 +75,33 @@ def test_a_first_line_of_data_is_not_shown(tmp_path: Path, line: str) -> None:
     assert not any(part in str(caught.value) for part in ("37.77", "122.4", "46", "9q8", "u33", "Main", "ann"))
 
 
-# A column that repeats the location.
+@pytest.mark.parametrize("block", [1 << 20, 90])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ['1,37.7,-122.4,"cut', "2,37.8,-122.5,b", '3,37.9,-122.6,"cut'],
+        ['1,37.7,-122.4,"cut', '2,37.8,-122.5,"b"', '3,37.9,-122.6,"c'],
+        ['1,37.7,-122.4,"cut ""a"" b', '2,37.8,-122.5,""', '3,37.9,-122.6,"c'],
+    ],
+)
+def test_a_row_is_not_published_as_part_of_another(
+    rows: list[str], block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two quotation marks without an end make one value of the rows between them, true locations and all."""
+    monkeypatch.setattr(readers, "_BLOCK_BYTES", block)
+    whole = ["0,37.7,-122.4,whole"] * 9
+    text = "\n".join(["id,lat,lon,note", *whole, *rows, *whole])
+    with pytest.raises(DataError, match="a quotation mark without an end"):
+        list(open_source(write(tmp_path / "in.csv", text)).batches(["note"]))
 
 
-def repeating(points: np.ndarray, location: Location | None = None, **columns: Any) -> list[str]:
-    """Return the columns that are refused, in batches of 100 rows."""
-    found = []
-    for name, values in columns.items():
-        array = values if isinstance(values, np.ndarray) else objects(values)
-        test = SecondLocations(location or Location(columns=("lat", "lon")))
-        for start in range(0, len(points), 100):
-            test.add(points[start : start + 100], {name: array[start : start + 100]})
-        try:
-            test.finish()
-        except DataError as error:
-            assert f"'{name}'" in str(error)
-            found.append(name)
-    return found
-
-
-@pytest.fixture
-def places() -> np.ndarray:
-    return np.random.default_rng(1).uniform([37.5, -122.6], [37.9, -122.2], (1000, 2)).round(6)
-
-
-def test_a_column_that_repeats_the_location_is_found(places: np.ndarray) -> None:
-    lat, lon = places.T
-    wkb = shapely.to_wkb(shapely.points(places[:, ::-1]))
-    copies: dict[str, Any] = {
-        "number": lat,
-        "west": -lon,
-        "rounded": lat.round(3),
-        "text": [str(one) for one in lon],
-        "comma": [f"{one:.5f}".replace(".", ",") for one in lat],
-        "pair": [f"{y}, {x}" for y, x in places],
-        "wkt": [f"POINT ({x} {y})" for y, x in places],
-        "wkb": list(wkb),
-        "ewkb": [one.hex() for one in wkb],
-        "struct": [{"where": {"lat": y}} for y in lat],
-        "list": [[1, x] for x in lon],
-        "half": np.where(np.arange(1000) % 2 == 0, lat, 0.0),
-        "rare": [str(y) if row % 250 == 3 else None for row, y in enumerate(lat)],
-    }
-    assert repeating(places, **copies) == list(copies)
-    meters = Location(columns=("x", "y"), crs="EPSG:32610")
-    assert repeating(places, meters, easting=meters.numbers_of(places)[:, 1]) == ["easting"]
-
-
-def test_other_columns_are_none(places: np.ndarray) -> None:
-    """A value within 100 m by chance: of 1,000 rows some have an age that fits, never half of them."""
-    rng = np.random.default_rng(2)
-    others: dict[str, Any] = {
-        "age": rng.integers(18, 80, 1000),
-        "id": np.arange(1000),
-        "shop": places[::-1, 0],
-        "far": places[:, 0] + 0.002,
-        "name": [f"user {row}" for row in range(1000)],
-        "note": [f"at {row}" for row in range(1000)],
-        "empty": [None] * 1000,
-        "flag": [True] * 1000,
-        "few": [str(y) if row % 5 == 0 else "x" for row, y in enumerate(places[:, 0])],
-        "tags": [["a", row % 7] for row in range(1000)],
-    }
-    assert repeating(places, **others) == []
+def test_quotation_marks_that_are_right(tmp_path: Path) -> None:
+    notes = ["two\nlines", 'say "no"', '"', 'a\n""b"\n', "", "end,", '\n"\n']
+    lines = [
+        "note,lat,lon",
+        *('"' + note.replace('"', '""') + '",37.7,-122.4' for note in notes),
+        'a "b" c,1,2',
+        "5 ' x,1,2",
+    ]
+    (batch,) = open_source(write(tmp_path / "in.csv", "\r\n".join(lines))).batches(["note"])
+    assert batch.table["note"].to_pylist() == [*notes, 'a "b" c', "5 ' x"]

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import re
 from pathlib import Path
 
@@ -50,7 +51,6 @@ WORKS: list[tuple[str, Text, ReadOptions | None]] = [
     ("excel.csv", EXCEL, None),
     ("utf16.csv", EXCEL.encode("utf-16"), None),
     ("latin.csv", EXCEL[1:].encode("latin-1"), ReadOptions(encoding="latin-1")),
-    ("sep.csv", rows("{2};{0};{1}", "sep=;\nid;lat;lon"), None),
     ("tabs.tsv", rows("{2}\t{0}\t{1}", "id\tlat\tlon"), None),
     ("bars.txt", rows("{2}|{0}|{1}", "id|LAT|LNG"), None),
     ("packed.csv.gz", gzip.compress(rows("{2},{0},{1}").encode()), None),
@@ -60,11 +60,7 @@ WORKS: list[tuple[str, Text, ReadOptions | None]] = [
     ("trailing.csv", rows("{2},{0},{1},,", "id,lat,lon,,"), None),
     ("quoted.csv", rows('"two\nlines, {2}","{0}","{1}"'), None),
     ("no-header.csv", "\n".join(rows("{2},{0},{1}").splitlines()[1:]), ReadOptions(columns=("id", "lat", "lon"))),
-    (
-        "takeout.json",
-        json.dumps([{"latitudeE7": round(y * 1e7), "longitudeE7": round(x * 1e7)} for y, x in HERE]),
-        None,
-    ),
+    ("array.json", json.dumps([{"latitude": y, "longitude": x} for y, x in HERE]), None),
     ("shop.csv", rows("{0},{1},{2},{2}", "lat,lon,shop_lat,shop_lon"), None),
     ("pair.csv", rows('{2},"{0}, {1}"', "id,location"), None),
     ("wkt.csv", rows("{2},POINT ({1} {0})", "id,wo"), None),
@@ -103,13 +99,12 @@ def test_what_geopandas_writes(name: str, tmp_path: Path) -> None:
     assert read_points(source) == pytest.approx(np.array(HERE), abs=1e-6)
 
 
-@pytest.mark.parametrize("encoding", ["WKB", "point", "plain"])
+@pytest.mark.parametrize("encoding", ["WKB", "plain"])
 def test_geometries_in_parquet(encoding: str, tmp_path: Path) -> None:
     binary = pa.array(shapely.to_wkb(shapely.points(np.array(HERE)[:, ::-1])).tolist())
-    struct = pa.array([{"x": x, "y": y} for y, x in HERE])
     column = {"encoding": encoding, "geometry_types": ["Point"]}
     geo = {b"geo": json.dumps({"primary_column": "home", "columns": {"home": column}})}
-    table = pa.table({"id": [1, 2], "home": struct if encoding == "point" else binary})
+    table = pa.table({"id": [1, 2], "home": binary})
     pq.write_table(table if encoding == "plain" else table.replace_schema_metadata(geo), tmp_path / "a.parquet")
     assert read_points(tmp_path / "a.parquet").tolist() == HERE
 
@@ -123,26 +118,25 @@ REFUSED: list[tuple[str, Text, str]] = [
     ("a.csv", "", "is empty"),
     ("a.csv", "\n\n", "is empty; give a header line"),
     ("a.csv", "id,lat,lon\n", "has no rows"),
-    ("a.csv", "id,lat\n1,52.52\n", "there is no location; the columns are 'id', 'lat': name two"),
+    ("a.csv", "id,lat\n1,52.52\n", "there is no location; the columns are 'id', 'lat'; name two"),
     ("a.csv", "52.520008,13.404954\n52.5,13.4\n", "seems to hold data; name its columns with columns="),
     ("a.csv", "ann,u33dc0cppz7d\nbob,u33dc0cppz7e\n", "seems to hold data; name its columns with columns="),
-    ("a.csv", "lat,lon\n152.5,13.4\n152.4,13.5\n", "row 1 has latitude and longitude exchanged"),
+    ("a.csv", "lat,lon\n152.5,13.4\n152.4,13.5\n", "row 1 is not on Earth .*if they are exchanged"),
     ("a.csv", "lat,lon\n5820075.3,391756.1\n", "row 1 has coordinates that look like meters; .*crs="),
     ("a.csv", "lat,lon\n52.520008,13.4\n\\N,\\N\n", "row 2: 'lat' or 'lon' is empty or not a number"),
     ("a.csv", "lat,lon\n52° 31' 12\",13° 24' 18\"\n", "row 1: 'lat' or 'lon' is empty or not a number"),
-    ("a.csv", "lat,lon\n52.520008,13.4\n52.5\n", "row 2 of .* more or fewer values"),
+    ("a.csv", "lat,lon\n52.520008,13.4\n52.5\n", "row 2: .* more or fewer values"),
     ("a.csv", 'lat,lon,note\n52.520008,13.4,"cut\n52.5,13.4,a\n', "quotation mark without an end"),
     ("a.csv", "Länge,Breite\n13.4,52.5\n".encode("latin-1"), "is not text in this encoding; name it with encoding="),
     ("a.csv", "home_lat,home_lon,work_lat,work_lon\n1,2,3,4\n", "several columns hold locations: 'home_lat' and"),
     ("a.csv", "lat,lon,geom\n1,2,POINT (2 1)\n", "several columns hold locations: 'geom'; 'lat' and 'lon'; name one"),
     ("a.csv", "geom\nPOLYGON ((0 0, 0 1, 1 1, 0 0))\n", "there is no location; the columns are 'geom'"),
-    ("a.xlsx", b"PK\x03\x04...", "the format of a.xlsx is not known; save the sheet as CSV"),
+    ("a.xlsx", b"PK\x03\x04...", "a.xlsx has none of the formats .*; export it, such as to CSV"),
     ("a.csv", b"PK\x03\x04...", "holds no text, whatever its name says"),
-    ("a.sql", "COPY users", r"export the table as CSV, in psql with \\copy"),
-    ("a", "x", "is not known; use one of .csv"),
+    ("a", "x", "a has none of the formats .csv"),
     ("a.parquet", b"PAR1 cut", "is damaged"),
     ("a.csv.gz", gzip.compress(b"lat,lon\n52.520008,13.4\n")[:-6], "is damaged"),
-    ("a.json", '{"users": 3}', "neither GeoJSON features nor an array of objects"),
+    ("a.json", '{"users": 3}', "no GeoJSON features or array of objects"),
     ("a.geojson", "{", "is damaged"),
     ("a.geojson", features(feature(1, 2, lat=3.0, lon=4.0)), "several columns hold locations: 'geometry'; 'lat' and"),
     (
@@ -150,8 +144,8 @@ REFUSED: list[tuple[str, Text, str]] = [
         features({"type": "Feature", "geometry": None, "properties": {}}),
         "row 1: 'geometry' holds no point",
     ),
-    ("a.gpkg", b"SQLite format 3\0 cut", "cannot be read by GDAL"),
-    ("a.kml", "<kml><Document/></kml>", "no layer with points|cannot be read by GDAL"),
+    ("a.gpkg", b"SQLite format 3\0 cut", "is damaged"),
+    ("a.kml", "<kml><Document/></kml>", "no layer with points|is damaged"),
 ]
 
 
@@ -170,7 +164,7 @@ def test_it_is_refused_in_one_sentence(name: str, content: Text, words: str, tmp
 
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(NearveilError, match="there is no file"):
-        open_source(tmp_path / "missing.csv")
-    with pytest.raises(NearveilError, match="is a folder"):
-        open_source(tmp_path)
+    os.mkfifo(tmp_path / "pipe.csv")
+    for name in ("missing.csv", "pipe.csv", ""):
+        with pytest.raises(NearveilError, match=r"there is no file .* give - for what is piped in"):
+            open_source(tmp_path / name)

@@ -3,9 +3,7 @@
 import gzip
 import io
 import json
-import os
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nearveil.errors import DataError, UsageError
-from nearveil.geodesy import degrees_to
+from nearveil.geodesy import degrees_to, reference_system
 from nearveil.io.location import Location, Style, find_location
 from nearveil.io.readers import ReadOptions, open_source, read_points
 from tests.io.samples import CSV, PLACES, geojson, geoparquet, write
@@ -100,9 +98,6 @@ def test_wide_rows_come_in_smaller_batches(tmp_path: Path, monkeypatch: pytest.M
 
 def test_meters_are_read_and_written(tmp_path: Path) -> None:
     metres = degrees_to("EPSG:32610", PLACES)
-    crs = {"type": "ProjectedCRS", "id": {"authority": "EPSG", "code": 32610}}
-    from nearveil.geodesy import reference_system
-
     crs = reference_system("EPSG:32610").to_json_dict()
     source = open_source(geoparquet(tmp_path / "m.parquet", metres, crs=crs))
     assert source.location.crs == "EPSG:32610"
@@ -162,23 +157,14 @@ def test_options_that_contradict_themselves(options: dict[str, str]) -> None:
         ReadOptions(**options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.geojson", "a.parquet", "a.jsonl"])
-def test_standard_input_is_read_by_what_it_holds(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["csv", "geojson", "parquet", "jsonl"])
+def test_standard_input_is_read_by_what_it_holds(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = {
-        "a.csv": CSV.encode(),
-        "a.geojson": geojson(tmp_path / "g", {}, {}).read_bytes(),
-        "a.parquet": geoparquet(tmp_path / "p").read_bytes(),
-        "a.jsonl": b'{"lat": 37.7, "lon": -122.4}\n{"lat": 37.8, "lon": -122.5}\n',
-    }[name]
+        "csv": CSV.encode(),
+        "geojson": geojson(tmp_path / "g", {}, {}).read_bytes(),
+        "parquet": geoparquet(tmp_path / "p").read_bytes(),
+        "jsonl": b'{"lat": 37.7, "lon": -122.4}\n{"lat": 37.8, "lon": -122.5}\n',
+    }[kind]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     source = open_source("-")
     assert [read_points(source).tolist() for _ in range(2)] == [PLACES.tolist()] * 2
-
-
-def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.csv")
-    writer = threading.Thread(target=lambda: (tmp_path / "pipe.csv").write_text(CSV))
-    writer.start()
-    source = open_source(tmp_path / "pipe.csv")
-    writer.join()
-    assert read_points(source).tolist() == PLACES.tolist()

@@ -54,7 +54,8 @@ def replacing(path: Path, *, force: bool, private: bool = False) -> Iterator[Pat
         if private:
             os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         yield partial
-        _flush_to_disk(partial)
+        with partial.open("rb") as stream:
+            os.fsync(stream.fileno())
         _put_in_place(partial, path, force=force, private=private)
     except OutputError:
         raise
@@ -65,11 +66,6 @@ def replacing(path: Path, *, force: bool, private: bool = False) -> Iterator[Pat
         # Where nothing can be written, nothing can be removed either, and need not be.
         with suppress(OSError):
             partial.unlink(missing_ok=True)
-
-
-def _flush_to_disk(path: Path) -> None:
-    with path.open("rb") as stream:
-        os.fsync(stream.fileno())
 
 
 def _put_in_place(partial: Path, path: Path, *, force: bool, private: bool) -> None:
@@ -89,23 +85,12 @@ def _put_in_place(partial: Path, path: Path, *, force: bool, private: bool) -> N
         partial.replace(path)
 
 
-# Files that only their owner can read, written whole or not at all.
-
-
 def make_secret_file(path: Path, text: str) -> None:
-    """Make a key file; one that is there is left alone."""
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        # Unlike a rename, a link never replaces a key that somebody made meanwhile.
-        path.hardlink_to(partial)
-    except OSError as error:
-        raise OutputError(f"the key file {path} cannot be written ({error.strerror}); choose another place") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    """Make a key file that its owner alone can read; one that is there is left alone."""
+    if path.exists():
+        raise OutputError(f"the key file {path} exists already; choose another place")
+    with replacing(path, force=False, private=True) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def read_text(path: Path, kind: str) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -18,7 +18,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from nearveil.errors import DataError, OutputError, UsageError, require_package
+from nearveil.errors import DataError, UsageError, require_package
+from nearveil.io.atomic import replacing
+from nearveil.io.location import ReadOptions
 from nearveil.region import Region, named_region
 from nearveil.types import FloatArray
 
@@ -138,23 +140,14 @@ def _generated(name: DatasetName) -> FloatArray:
 
 def _check_ins(path: Path) -> Iterator[FloatArray]:
     """Return the locations on Earth of SNAP's file, some at a time; (0, 0) is none."""
-    import pyarrow as pa  # noqa: PLC0415 - generated populations do without
-    import pyarrow.csv  # noqa: PLC0415
+    from nearveil.io.readers import open_source  # noqa: PLC0415 - loads pyarrow
 
-    place = ["latitude", "longitude"]
+    read = ReadOptions(columns=("user", "time", "latitude", "longitude", "place"), delimiter="tab")
     try:
-        with pa.input_stream(str(path), compression="gzip") as stream:
-            reader = pyarrow.csv.open_csv(
-                stream,
-                pyarrow.csv.ReadOptions(column_names=["user", "time", *place, "location"]),
-                pyarrow.csv.ParseOptions(delimiter="\t", quote_char=False, invalid_row_handler=lambda _row: "skip"),
-                pyarrow.csv.ConvertOptions(include_columns=place, column_types=dict.fromkeys(place, pa.float64())),
-            )
-            for batch in reader:
-                degrees = np.column_stack([batch.column(name).to_numpy(zero_copy_only=False) for name in place])
-                yield degrees[(np.abs(degrees) <= (90.0, 180.0)).all(axis=1) & (degrees != 0.0).any(axis=1)]
-    except (pa.ArrowException, OSError):
-        # Arrow's own message may quote a row.
+        for batch in open_source(path, read).batches():
+            degrees = batch.points
+            yield degrees[(np.abs(degrees) <= (90.0, 180.0)).all(axis=1) & (degrees != 0.0).any(axis=1)]
+    except DataError:
         raise DataError(
             f"{path} is damaged or not the file that SNAP publishes; remove it and fetch it again"
         ) from None
@@ -185,56 +178,46 @@ def fetch_snap(
     path, expected = folder / file.name, (sha256 or file.sha256 or "").lower()
     if sha256 is not None and not re.fullmatch(r"[0-9a-f]{64}", expected):
         raise UsageError("a SHA-256 is 64 hexadecimal digits; check sha256=")
-    try:
-        if path.exists():
-            return Fetched(path, _checked(path, file, expected), was_there=True)
+    if path.exists():
+        return Fetched(path, _checked(path, file, expected), was_there=True)
+    with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        # Beside its place, so that it gets its name in one step.
-        with tempfile.TemporaryDirectory(dir=folder) as beside:
-            part = Path(beside) / file.name
-            _download(base_url, part, path, progress)
-            checksum = _checked(part, file, expected)
-            part.replace(path)
-    except OSError as error:
-        reason = error.strerror or "the system refused"
-        raise OutputError(f"{path} cannot be read or written: {reason}; choose another folder") from None
-    return Fetched(path, checksum, was_there=False)
+    with replacing(path, force=False) as part:
+        _download(base_url, part, path, progress)
+        return Fetched(path, _checked(part, file, expected), was_there=False)
 
 
 def _checked(path: Path, file: SnapFile, expected: str) -> str:
     """Return the checksum of a file that is the right one: by it, and by what it holds."""
     import pooch  # noqa: PLC0415 - an extra
 
-    checksum: str = pooch.file_hash(str(path))
-    if expected not in ("", checksum):
-        raise DataError(f"{file.name} does not have the SHA-256 expected; remove it if it is there, and fetch it again")
     # Reading it to the end also checks the length and the CRC that gzip keeps.
     count = sum(map(len, _check_ins(path)))
-    if not _FEWEST_OF_PUBLISHED <= count / file.check_ins <= _MOST_OF_PUBLISHED:
-        raise DataError(
-            f"{file.name} has {count:,} check-ins with a location where SNAP counts {file.check_ins:,}; remove it if "
-            "it is there, and fetch it again"
-        )
-    return checksum
+    checksum: str = pooch.file_hash(str(path))
+    if expected not in ("", checksum):
+        problem = "does not have the SHA-256 expected"
+    elif not _FEWEST_OF_PUBLISHED <= count / file.check_ins <= _MOST_OF_PUBLISHED:
+        problem = f"has {count:,} check-ins with a location where SNAP counts {file.check_ins:,}"
+    else:
+        return checksum
+    raise DataError(f"{file.name} {problem}; remove it if it is there, and fetch it again")
 
 
 def _download(base_url: str, part: Path, path: Path, progress: Any) -> None:
     import pooch  # noqa: PLC0415 - an extra
     import requests  # noqa: PLC0415 - pooch brings it
 
-    host = urlsplit(base_url).hostname if base_url.startswith(("http://", "https://")) else None
-    if not host:
+    host = urlsplit(base_url).hostname
+    if not host or not base_url.startswith(("http://", "https://")):
         raise UsageError("files are downloaded from an address that starts with https:// or http://; check base_url=")
     # The bytes of the file itself: a server must not pack it once more on the way.
     headers = {"User-Agent": "nearveil", "Accept-Encoding": "identity"}
     get = pooch.HTTPDownloader(progressbar=progress or False, headers=headers, timeout=30)
     try:
         get(f"{base_url.rstrip('/')}/{path.name}", str(part), None)
-    except requests.HTTPError as error:
-        status = "nothing" if error.response is None else error.response.status_code
-        reason = f"{host} does not give {path.name} (it answers {status})"
-    except requests.RequestException:
-        reason = f"{host} cannot be reached, or broke off"
-    else:
-        return
-    raise DataError(f"{reason}; download {path.name} yourself and put it in {path.parent}, or set data_dir=")
+    except requests.RequestException as error:
+        answer = error.response
+        done = "cannot be reached, or broke off" if answer is None else f"answers {answer.status_code}"
+        raise DataError(
+            f"{host} {done}; download {path.name} yourself and put it in {path.parent}, or set data_dir="
+        ) from None

@@ -29,13 +29,10 @@ class Density:
     width_deg: FloatArray
 
     def __post_init__(self) -> None:
-        if not len(self.points):
-            raise DataError("the density has no rows; give at least one")
-        if not np.isfinite(self.counts).all():
-            row = int(np.argmin(np.isfinite(self.counts))) + 1
-            raise DataError(f"row {row}: the count is missing or not a finite number; give 0 where nobody is")
-        if (self.counts < 0).any():
-            raise DataError("a count of the density is negative; counts are numbers of people, 0 or more")
+        is_count = np.isfinite(self.counts) & (self.counts >= 0)
+        if not is_count.all():
+            row = int(np.argmin(is_count)) + 1
+            raise DataError(f"row {row}: the count is missing, negative or not finite; give 0 where nobody is")
         if not self.counts.sum() > 0:
             raise DataError("all counts of the density are 0; check its column of counts")
         if not (np.abs(self.points) <= (90, 180)).all():
@@ -131,7 +128,8 @@ def _from_raster(path: Path, region: Region | None) -> Density:
 
 def _window(raster: Any, region: Region | None) -> Any:
     """Return the part of a raster that covers the region; all of it where that cannot be said by a box."""
-    from rasterio.warp import transform_bounds  # noqa: PLC0415 - an extra
+    from rasterio.errors import WindowError  # noqa: PLC0415 - an extra
+    from rasterio.warp import transform_bounds  # noqa: PLC0415
     from rasterio.windows import Window, from_bounds  # noqa: PLC0415
 
     whole = Window(0, 0, raster.width, raster.height)
@@ -139,19 +137,17 @@ def _window(raster: Any, region: Region | None) -> Any:
         return whole
     edges = transform_bounds("OGC:CRS84", raster.crs, region.west, region.south, region.east, region.north)
     part = from_bounds(*edges, transform=raster.transform)
-    first_column, first_row = max(0, int(np.floor(part.col_off)) - 1), max(0, int(np.floor(part.row_off)) - 1)
-    last_column = min(raster.width, int(np.ceil(part.col_off + part.width)) + 1)
-    last_row = min(raster.height, int(np.ceil(part.row_off + part.height)) + 1)
-    if last_column <= first_column or last_row <= first_row:
-        raise DataError("the density has nobody inside the region; check the file and the region")
-    return Window(first_column, first_row, last_column - first_column, last_row - first_row)
+    around = Window(np.floor(part.col_off) - 1, np.floor(part.row_off) - 1, part.width // 1 + 4, part.height // 1 + 4)
+    try:
+        return around.intersection(whole)
+    except WindowError:
+        raise DataError("the density has nobody inside the region; check the file and the region") from None
 
 
 def _of_pixels(counts: FloatArray, window: Any, raster: Any) -> Density:
     from pyproj import Transformer  # noqa: PLC0415 - slow to load
 
-    # Empty pixels need no place; one is kept, so that there is something to say that all are empty of.
-    rows, columns = np.nonzero(counts) if counts.any() else (np.zeros(1, dtype=int), np.zeros(1, dtype=int))
+    rows, columns = np.nonzero(counts)
     to_degrees = Transformer.from_crs(raster.crs.to_wkt(), "OGC:CRS84", always_xy=True)
 
     def place(across: float, down: float) -> FloatArray:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.io.location import Location, ReadOptions, Style, Values, find_location, objects, only_column
-from nearveil.io.second_location import SecondLocations
+from nearveil.io.location import Location, ReadOptions, Style, Values, epsg_name, find_location, objects, only_column
 from nearveil.types import FloatArray, IntArray
 
 _FIRST_ROWS = 1000
@@ -52,20 +51,16 @@ def true_points(frame: Any, read: ReadOptions | None = None) -> FloatArray:
 
 def location_in_frame(frame: Any, read: ReadOptions | None = None) -> Location:
     """Return how a frame writes locations down."""
-    if _is_geo_frame(frame) and (read is None or (read.location is None and read.latitude is None)):
-        return Location(columns=(str(frame.geometry.name),), style=Style.WKB, is_geometry=True)
+    if hasattr(frame, "to_crs") and (read is None or (read.location is None and read.latitude is None)):
+        # A reference system of somebody's own may be centered on a user.
+        crs = None if frame.crs is None else epsg_name(frame.crs.to_wkt())
+        return Location(columns=(str(frame.geometry.name),), style=Style.WKB, crs=crs, is_geometry=True)
     shared = _shared(frame)
     names = _names(shared)
 
     def values(name: str) -> Values:
         return _values(shared.head(_FIRST_ROWS), name)
 
-    if len(names) == 2 and (read is None or read == ReadOptions()):
-        # Two columns alone may have any names, but no other order.
-        try:
-            return find_location(names, read, values)
-        except DataError:
-            return Location(columns=tuple(names))
     return find_location(names, read, values)
 
 
@@ -75,21 +70,14 @@ def columns_of_frame(frame: Any, read: ReadOptions | None = None) -> tuple[str, 
     return tuple(name for name in _names(_shared(frame)) if name not in location.columns)
 
 
-def refuse_second_locations(frame: Any, columns: Sequence[str], read: ReadOptions | None = None) -> None:
-    """Raise if one of these columns repeats the true location of its row."""
-    test, shared = SecondLocations(location_in_frame(frame, read)), _shared(frame)
-    test.add(true_points(frame, read), {name: _values(shared, name) for name in columns})
-    test.finish()
+def values_in_frame(frame: Any, name: str) -> Values:
+    """Return a column as NumPy has it: numbers as floats, anything else as objects."""
+    return _values(_shared(frame), name)
 
 
 def users_in_frame(frame: Any, user: str) -> list[str]:
-    """Return the ids of the users, as `ids_as_text` does."""
-    return ids_as_text(_column(_shared(frame), user).to_list(), user)
-
-
-def ids_as_text(values: Sequence[Any], user: str) -> list[str]:
-    """Return ids as text, whole numbers as their digits; ``user`` is the name of their column."""
-    ids = [_id_as_text(value) for value in values]
+    """Return the ids of the users as text, whole numbers as their digits; ``user`` is the name of their column."""
+    ids = [_id_as_text(value) for value in _column(_shared(frame), user).to_list()]
     row = next((row for row, identity in enumerate(ids, start=1) if not identity.strip()), None)
     if row is not None:
         raise DataError(f"row {row}: {user!r} is missing or neither text nor a whole number; give every row an id")
@@ -119,7 +107,9 @@ def published_frame(
     location, shared = location_in_frame(frame, read), _shared(frame)
     names = [name for name in _names(shared) if name in columns or name in location.columns]
     if location.is_geometry:
-        placed: dict[str, Any] = {location.columns[0]: _geometry_at(points[order], frame.crs)}
+        placed: dict[str, Any] = {
+            location.columns[0]: _geometry_at(points[order], frame.crs and (location.crs or "EPSG:4326"))
+        }
     else:
         placed = dict(zip(location.columns, location.encode(points[order]), strict=True))
     library = shared.implementation
@@ -135,7 +125,7 @@ def published_frame(
     import narwhals as nw  # noqa: PLC0415 - for frames only
 
     series = [
-        nw.new_series(name, values=_as_list(placed[name]), backend=library)
+        nw.new_series(name, placed[name].tolist() if placed[name].dtype == object else placed[name], backend=library)
         if name in placed
         else _plain_series(_column(shared, name), order)
         for name in names
@@ -153,7 +143,8 @@ def _pandas_values(shared: Any, name: str, order: IntArray) -> Any:
     array = _column(shared, name).to_native().array.take(order)
     if hasattr(array, "categories"):
         return np.asarray(array)
-    return type(array)._from_sequence(list(array), dtype=array.dtype) if hasattr(array, "_mask") else array
+    is_hiding = hasattr(array, "_mask") or type(array.dtype).__name__ == "ArrowDtype"
+    return type(array)._from_sequence(list(array), dtype=array.dtype) if is_hiding else array
 
 
 def _plain_series(series: Any, order: IntArray) -> Any:
@@ -183,20 +174,11 @@ def _arrow_table(shared: Any, placed: dict[str, Any], names: list[str], order: I
     return pa.table(columns)
 
 
-def _as_list(values: Values) -> Any:
-    return values.tolist() if values.dtype == object else np.ascontiguousarray(values)
-
-
 def _geometry_at(points: FloatArray, crs: Any) -> Any:
     """Return published locations as geometries of GeoPandas in a reference system; without one, in degrees."""
     places = points.round(6)
     degrees = sys.modules["geopandas"].GeoSeries.from_xy(places[:, 1], places[:, 0], crs=crs and "OGC:CRS84")
     return degrees if crs is None else degrees.to_crs(crs)
-
-
-def _is_geo_frame(frame: object) -> bool:
-    module = sys.modules.get("geopandas")
-    return module is not None and isinstance(frame, module.GeoDataFrame)
 
 
 def _shared(frame: Any) -> Any:

@@ -77,19 +77,11 @@ _PAIRS = (
         "x easting east xcoord xcoordinate rechtswert utmeasting utmx",
     ),
 )
-_BOTH = frozenset(
-    """
-    location loc latlon latlng latlong point position pos coordinates coords coordinate geometry geom thegeom wkt ewkt
-    wkb ewkb geo gps place geojson standort ubicacion
-    """.split()  # noqa: SIM905 - a list of words, one to a line, is harder to read
+_BOTH = (
+    "location loc latlon latlng latlong point position pos coordinates coords coordinate geometry geom thegeom wkt "
+    "ewkt wkb ewkb geo gps place geojson standort ubicacion"
 )
-_IDS = frozenset(
-    """
-    id user userid uid username email member memberid customer customerid account accountid device deviceid person
-    personid
-    """.split()  # noqa: SIM905
-)
-_E7 = "e7"
+_WITH_IDS = ("", "u", "user", "username", "email", "member", "customer", "account", "device", "person")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +96,6 @@ class Location:
     srid: int | None = None
     """The EPSG number that each value states (EWKT, EWKB)."""
     decimal_comma: bool = False
-    scale: float = 1.0
-    """What degrees were multiplied with: 10^7 for latitudeE7."""
     is_geometry: bool = False
     """Whether the column is the geometry of a format that has one."""
 
@@ -113,7 +103,6 @@ class Location:
         """Return latitude and longitude in WGS84 degrees of the values of the columns; NaN where none can be read."""
         if self.style is Style.NUMBERS:
             points = np.column_stack([numbers(column, decimal_comma=self.decimal_comma) for column in values])
-            points /= self.scale
         else:
             points, stated = _decode(self.style, values[0])
             points[(stated > 0) & (stated != (self.srid or 4326))] = np.nan
@@ -132,8 +121,7 @@ class Location:
         """Return published locations as this file or frame writes them, a value for each of its columns."""
         rounded = self.numbers_of(points)
         if self.style is Style.NUMBERS:
-            scaled = rounded if self.scale == 1 else np.rint(rounded * self.scale).astype(np.int64)
-            return [scaled[:, 0], scaled[:, 1]]
+            return [*np.ascontiguousarray(rounded.T)]
         return [_encode(self.style, rounded, self.srid)]
 
     def numbers_of(self, points: FloatArray) -> FloatArray:
@@ -144,28 +132,28 @@ class Location:
 
         return degrees_to(self.crs, points)
 
-    def bad_row(self, row: int) -> BadRowError:
-        """Return the error for a row, counted from 1, that has no readable location."""
-        if self.style is not Style.NUMBERS:
-            return BadRowError(f"row {row}: {self.columns[0]!r} holds no point that can be read; give {self.style}")
-        wanted = self.style if self.crs is None else f"numbers of {self.crs}, with a decimal point"
-        return BadRowError(
-            f"row {row}: {self.columns[0]!r} or {self.columns[1]!r} is empty or not a number that can be read; give "
-            f"{wanted}"
-        )
-
     def check(self, points: FloatArray, region: Region | None = None, *, rows_before: int = 0) -> None:
         """Raise for the first row that has no location on Earth, or none in the region, with its number."""
         unread = np.isnan(points).any(axis=1)
         if unread.any():
-            raise self.bad_row(rows_before + int(np.argmax(unread)) + 1)
+            raise self._bad_row(rows_before + int(np.argmax(unread)) + 1)
         check_points(points, region, rows_before=rows_before)
+
+    def _bad_row(self, row: int) -> BadRowError:
+        if self.style is not Style.NUMBERS:
+            return BadRowError(f"row {row}: {self.columns[0]!r} holds no point that can be read; give {self.style}")
+        latitude, longitude = self.columns
+        wanted = self.style if self.crs is None else f"numbers of {self.crs}, with a decimal point"
+        return BadRowError(
+            f"row {row}: {latitude!r} or {longitude!r} is empty or not a number that can be read, or the row has more "
+            f"or fewer values than there are columns; give {wanted}"
+        )
 
 
 def find_location(
     names: Sequence[str],
     read: ReadOptions | None = None,
-    values: Callable[[str], Values] | None = None,
+    values: Callable[[str], Values] = lambda _name: objects([]),
     geometry: Location | None = None,
 ) -> Location:
     """Find the location's columns: those that are named, else by their usual names and first values.
@@ -191,7 +179,7 @@ def find_location(
     own = [name for name in names if not (geometry and name in geometry.columns)]
     for name in filter(lambda name: not geometry and looks_like_names([name]), own):
         # Without coordinate columns it may have any name, unless it is two numbers, which may be anything.
-        if (has_usual_name := set(_words(name)) & _BOTH) or not pairs:
+        if (has_usual_name := set(_words(name)) & set(_BOTH.split())) or not pairs:
             found = location_in_column(name, crs, values)
             if found is not None and (has_usual_name or found.style is not Style.PAIR):
                 both.append(found)
@@ -203,14 +191,16 @@ def find_location(
             "and longitude="
         )
     if not candidates:
-        raise _no_location(names)
+        raise DataError(
+            f"there is no location; {_listed(names)}; name two with latitude= and longitude=, or one that holds both "
+            "with location="
+        )
     return both[0] if both else _numbers_in(pairs[0], crs, values)
 
 
-def location_in_column(name: str, crs: str | None, values: Callable[[str], Values] | None) -> Location | None:
+def location_in_column(name: str, crs: str | None, values: Callable[[str], Values]) -> Location | None:
     """Return how a column holds whole locations, if most of its first values are some."""
-    sample = np.array([], object) if values is None else values(name)
-    filled = objects([value for value in sample if not (value is None or value == "")])
+    filled = objects([value for value in values(name) if not (value is None or value == "")])
     for style in (Style.PAIR, Style.OBJECT, Style.WKT, Style.HEX, Style.WKB) if len(filled) else ():
         if style not in (Style.PAIR, Style.OBJECT) and find_spec("shapely") is None:
             continue
@@ -222,13 +212,12 @@ def location_in_column(name: str, crs: str | None, values: Callable[[str], Value
     return None
 
 
-def _numbers_in(pair: tuple[str, ...], crs: str | None, values: Callable[[str], Values] | None) -> Location:
-    texts = [v for name in pair for v in values(name) if isinstance(v, str)] if values is not None else []
+def _numbers_in(pair: tuple[str, ...], crs: str | None, values: Callable[[str], Values]) -> Location:
+    texts = [v for name in pair for v in values(name) if isinstance(v, str)]
     # A comma before three digits of meters may as well separate thousands.
     with_comma = r"\s*[-+]?\d{1,3},\d+\s*°?\s*" if crs is None else r"\s*[-+]?\d+,(\d{1,2}|\d{4,})\s*"
     decimal_comma = any(re.fullmatch(with_comma, text) for text in texts)
-    scale = 1e7 if all(_E7 in _words(name) for name in pair) else 1.0
-    return Location(columns=pair, crs=crs, decimal_comma=decimal_comma, scale=scale)
+    return Location(columns=pair, crs=crs, decimal_comma=decimal_comma)
 
 
 def _usual_pairs(names: Sequence[str], *, projected: bool) -> list[tuple[str, ...]]:
@@ -255,7 +244,7 @@ def _usual_pairs(names: Sequence[str], *, projected: bool) -> list[tuple[str, ..
 
 def id_columns(names: Sequence[str]) -> list[str]:
     """Return the columns that are called like the id of a user."""
-    return [name for name in names if "".join(_words(name)) in _IDS]
+    return [name for name in names if (word := "".join(_words(name))) and word.removesuffix("id") in _WITH_IDS]
 
 
 def only_column(names: Sequence[str], name: str) -> str:
@@ -294,21 +283,12 @@ def epsg_name(crs: str) -> str | None:
     return f"EPSG:{code}"
 
 
-def _no_location(names: Sequence[str]) -> DataError:
-    if not looks_like_names(names):
-        return DataError(
-            f"there is no location: the first line, with {len(names)} values, seems to hold data; name its columns "
-            "with columns=, such as columns=('id', 'latitude', 'longitude')"
-        )
-    return DataError(
-        f"there is no location; {_listed(names)}: name two with latitude= and longitude=, or one that holds both with "
-        "location="
-    )
-
-
 def _listed(names: Sequence[str]) -> str:
     if not looks_like_names(names):
-        return f"the first line has {len(names)} values, name the columns with columns= if it is no header"
+        return (
+            "the first line seems to hold data; name its columns with columns=, such as columns=('id', 'latitude', "
+            "'longitude')"
+        )
     return f"the columns are {', '.join(map(repr, names[:12]))}{', …' if len(names) > 12 else ''}"
 
 
@@ -340,8 +320,6 @@ def numbers(values: Values, *, decimal_comma: bool = False) -> FloatArray:
         if isinstance(value, str):
             value = value.strip(" °")
             value = value.replace(",", ".") if decimal_comma else value
-            # Python reads digits with underscores, too.
-            value = "nan" if "_" in value else value
         try:
             return float(value)
         except (TypeError, ValueError, OverflowError):

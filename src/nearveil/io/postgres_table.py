@@ -15,27 +15,16 @@ from nearveil.errors import DataError, UsageError
 from nearveil.types import FloatArray
 
 BATCH_ROWS = 20_000
-_KINDS = ("geometry", "geography")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleTable:
-    """Which table, and which of its columns.
-
-    Attributes
-    ----------
-    table : str
-        Its name, or ``schema.name``.
-    id : str
-        Column that tells people apart.
-    location : str, optional
-        Column of points of PostGIS, in whatever reference system; or else
-    latitude, longitude : str, optional
-        columns of WGS84 degrees.
-    """
+    """Which table, and which of its columns: points of PostGIS in any reference system, or WGS84 degrees."""
 
     table: str
+    """Its name, or ``schema.name``."""
     id: str
+    """Column that tells people apart."""
     location: str | None = None
     latitude: str | None = None
     longitude: str | None = None

@@ -10,7 +10,7 @@ import json
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -22,21 +22,11 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from nearveil.errors import BadRowError, DataError, UsageError, require_package, without_context
+from nearveil.errors import DataError, UsageError, require_package, without_context
 from nearveil.io.location import Location, ReadOptions, Style, Values, epsg_name, find_location, objects, only_column
 from nearveil.types import FloatArray
 
-__all__ = [
-    "STANDARD_STREAM",
-    "Batch",
-    "ReadOptions",
-    "Source",
-    "column_values",
-    "extension_of",
-    "open_source",
-    "plain",
-    "read_points",
-]
+__all__ = ["STANDARD_STREAM", "Batch", "ReadOptions", "Source", "extension_of", "open_source", "plain", "read_points"]
 
 STANDARD_STREAM = "-"
 """Standard input where a file is read, standard output where one is written."""
@@ -69,7 +59,6 @@ class Source(ABC):
     rows: int | None = None
     """How many there are, where the file says so beforehand."""
     delimiter: str = ","
-    has_byte_order_mark: bool = False
 
     def __init__(self, file: _Input, extension: str, read: ReadOptions) -> None:
         self.path = file.path
@@ -97,12 +86,8 @@ class Source(ABC):
         for name in columns:
             only_column(self.columns, name)
         for table in self._tables([*self.location.columns, *columns], _BATCH_ROWS):
-            places = [table.column(name) for name in self.location.columns]
-            yield Batch(_decoded(self.location, places), table.select(list(columns)))
-
-    def bad_row(self, row: int) -> BadRowError:
-        """Return the error for a row, counted from 1, whose location cannot be read."""
-        return self.location.bad_row(row)
+            places = [_values(table.column(name), self.location) for name in self.location.columns]
+            yield Batch(self.location.decode(places), table.select(list(columns)))
 
     @abstractmethod
     def _open(self) -> Location | None:
@@ -130,8 +115,6 @@ def read_points(source: str | Path | Source, read: ReadOptions | None = None) ->
     parts, rows = [], 0
     with without_context():
         for batch in source.batches():
-            if len(bad := np.flatnonzero(np.isnan(batch.points[:, 0]))):
-                raise source.bad_row(rows + int(bad[0]) + 1)
             source.location.check(batch.points, rows_before=rows)
             parts.append(batch.points)
             rows += len(batch.points)
@@ -144,14 +127,6 @@ def extension_of(path: str | Path) -> str:
     return next((each for each in sorted(_SOURCES, key=len, reverse=True) if name.endswith(each)), "")
 
 
-_ADVICE = {
-    ".xlsx": "save the sheet as CSV",
-    ".xls": "save the sheet as CSV",
-    ".sql": r"export the table as CSV, in psql with \copy users to users.csv csv header",
-    ".dump": r"export the table as CSV, in psql with \copy users to users.csv csv header",
-}
-
-
 def _extension(file: _Input) -> str:
     """Return the extension of a file's format: by its name, of standard input by its first bytes."""
     head = file.head()
@@ -161,54 +136,47 @@ def _extension(file: _Input) -> str:
         is_lines = is_json and b'"FeatureCollection"' not in head and not head.lstrip().startswith(b"[")
         return ".parquet" if head.startswith(b"PAR1") else ".jsonl" if is_lines else ".json" if is_json else ".csv"
     if not extension:
-        advice = _ADVICE.get(file.path.suffix.lower(), f"use one of {', '.join(_SOURCES)}")
-        raise UsageError(f"the format of {file.path.name} is not known; {advice}")
+        raise UsageError(f"{file.path.name} has none of the formats {', '.join(_SOURCES)}; export it, such as to CSV")
     is_text = _SOURCES[extension] in (_CsvSource, _JsonSource, _JsonLinesSource)
     if is_text and head.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"PAR1", b"SQLite format 3")):
-        raise DataError(f"{file.name} holds no text, whatever its name says; rename or export it")
+        raise DataError(f"{file.name} holds no text, whatever its name says; rename it, or export it as CSV")
     return extension
 
 
 class _Input:
-    """A file on disk, or what came through standard input or a pipe: true locations go into no temporary file."""
+    """A file on disk, or what came through standard input: true locations go into no temporary file."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.name = "standard input" if str(path) == STANDARD_STREAM else str(path)
-        self._held: bytes | None = None
-        if str(path) == STANDARD_STREAM:
+        self.is_held = str(path) == STANDARD_STREAM
+        self.name = "standard input" if self.is_held else str(path)
+        self._held = b""
+        if not self.is_held and not self.path.is_file():
+            raise DataError(f"there is no file {path}; check the name, or give - for what is piped in")
+        if self.is_held:
             if sys.stdin.isatty():
                 raise UsageError("standard input is a terminal; pipe a file into it, or name one in place of -")
             self._held = sys.stdin.buffer.read()
-        elif not self.path.exists():
-            raise DataError(f"there is no file {path}; check the name")
-        elif self.path.is_dir():
-            raise DataError(f"{path} is a folder; name a file")
-        elif not self.path.is_file():
-            self._held = self.path.read_bytes()
-        if not (self.path.stat().st_size if self._held is None else self._held):
-            raise DataError(f"{self.name} is empty; give at least one row")
+        try:
+            with self._as_it_is() as stream:
+                self._is_gzip = stream.read(2) == b"\x1f\x8b"
+                if not stream.tell():
+                    raise DataError(f"{self.name} is empty; give at least one row")
+        except OSError as error:
+            raise DataError(f"{self.name} cannot be read: {error.strerror}") from None
 
-    @property
-    def is_held(self) -> bool:
-        return self._held is not None
+    def _as_it_is(self) -> BinaryIO:
+        return io.BytesIO(self._held) if self.is_held else self.path.open("rb")
 
     def seekable(self) -> Any:
         """Return what a reader can move about in: the path, or what is held."""
-        return str(self.path) if self._held is None else pa.BufferReader(self._held)
+        return pa.BufferReader(self._held) if self.is_held else str(self.path)
 
     def open(self) -> BinaryIO:
         """Open the file at its first byte, unpacked if it is gzipped."""
-        try:
-            stream: Any = self.path.open("rb") if self._held is None else io.BytesIO(self._held)
-        except OSError as error:
-            raise DataError(f"{self.name} cannot be read: {error.strerror}") from None
-        is_gzip = stream.read(2) == b"\x1f\x8b"
-        stream.seek(0)
-        if is_gzip and self._held is None:
-            stream.close()
-        packed = self.path if self._held is None else stream
-        return cast(BinaryIO, gzip.open(packed) if is_gzip else stream)
+        if not self._is_gzip:
+            return self._as_it_is()
+        return cast(BinaryIO, gzip.open(self._as_it_is() if self.is_held else self.path))
 
     def head(self) -> bytes:
         """Return the first bytes, unpacked."""
@@ -221,14 +189,20 @@ def _reading(file: _Input) -> Iterator[None]:
     """Say in one sentence that a file cannot be read; a library's own message may quote a row."""
     try:
         yield
+    except (DataError, UsageError):
+        raise
     except UnicodeError:
         raise _not_text(file) from None
-    except (pa.ArrowException, OSError, EOFError, ValueError) as error:
-        if isinstance(error, DataError | UsageError):
-            raise
+    except (pa.ArrowException, OSError, EOFError, ValueError, RuntimeError) as error:
         if "UTF8" in str(error):
             raise _not_text(file) from None
+        if "straddling" in str(error):
+            raise _no_end(file) from None
         raise DataError(f"{file.name} is damaged, or of another format than its name says; export it again") from None
+
+
+def _no_end(file: _Input) -> DataError:
+    return DataError(f"{file.name} has a quotation mark without an end, or a row over 1 MB; quote values as in CSV")
 
 
 def _not_text(file: _Input) -> DataError:
@@ -238,25 +212,17 @@ def _not_text(file: _Input) -> DataError:
 # Columns.
 
 
-def _decoded(location: Location, columns: list[pa.ChunkedArray]) -> FloatArray:
-    if pa.types.is_struct(columns[0].type) and location.style is Style.WKB:
-        # The native points of GeoParquet.
-        columns = [pa.chunked_array([pc.struct_field(columns[0].combine_chunks(), axis)]) for axis in ("y", "x")]
-        location = Location(columns=("y", "x"), crs=location.crs)
+def _values(column: pa.ChunkedArray, location: Location) -> Values:
+    """Return numbers as floats, NaN where one is missing, and anything else as objects."""
     if location.style is Style.NUMBERS:
-        return location.decode([column_values(column, decimal_comma=location.decimal_comma) for column in columns])
-    return location.decode([objects(column.to_pylist()) for column in columns])
-
-
-def column_values(column: pa.ChunkedArray, *, decimal_comma: bool = False) -> Values:
-    """Return a column as floats, NaN where one is missing, or as objects where some value is none."""
-    if decimal_comma and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        column = pc.replace_substring(column, ",", ".")
-    try:
-        numbers: FloatArray = column.cast(pa.float64()).to_numpy()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return objects(column.to_pylist())
-    return numbers
+        if location.decimal_comma and pa.types.is_string(column.type):
+            column = pc.replace_substring(column, ",", ".")
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return cast(FloatArray, column.cast(pa.float64()).to_numpy())
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            # Where all that is no number is missing, as is common, a batch is still read at once.
+            return cast(FloatArray, pc.if_else(pc.not_equal(column, ""), column, None).cast(pa.float64()).to_numpy())
+    return objects(column.to_pylist())
 
 
 def plain(table: pa.Table) -> pa.Table:
@@ -287,11 +253,9 @@ _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", co
 
 class _CsvSource(Source):
     _encoding = "utf-8"
-    _bytes_before = 0
 
     def _open(self) -> None:
         head = self._file.head()
-        self.has_byte_order_mark = head.startswith(codecs.BOM_UTF8)
         marked = next((name for mark, name in _BYTE_ORDER_MARKS.items() if head.startswith(mark)), "utf-8")
         try:
             self._encoding = codecs.lookup(self._read.encoding or marked).name
@@ -303,11 +267,6 @@ class _CsvSource(Source):
             raise _not_text(self._file) from None
         if "\0" in text:
             raise _not_text(self._file)
-        marks = ",;\t|"
-        if text[:4].lower() == "sep=":
-            # The line before the header by which Excel knows the delimiter.
-            line, _, text = text.partition("\n")
-            marks, self._bytes_before = line[4], len(f"{line}\n".encode()) + 3 * self.has_byte_order_mark
         lines = [line for line in io.StringIO(text, newline="") if line.strip()]
         if not lines:
             raise DataError(f"{self._file.name} is empty; give a header line and at least one row")
@@ -316,86 +275,80 @@ class _CsvSource(Source):
             return next(csv.reader(lines, delimiter=mark))
 
         given = self._read.columns
-        fitting = [mark for mark in marks if not given or len(first(mark)) == len(given)]
-        self.delimiter = self._read.delimiter or max(fitting or marks, key=lambda mark: len(first(mark)))
+        fitting = [mark for mark in ",;\t|" if not given or len(first(mark)) == len(given)]
+        self.delimiter = self._read.delimiter or max(fitting or ",", key=lambda mark: len(first(mark)))
         found = first(self.delimiter)
         if given and len(given) != len(found):
             raise DataError(f"columns= has {len(given)} names, the first line {len(found)} values; name every column")
         self.names = given or tuple(found)
-        self._malformed: dict[int, int] = {}
 
     def _tables(self, names: Sequence[str], rows: int) -> Iterator[pa.Table]:
         del rows
-        last, gaps = 0, self._malformed
-        gaps.clear()
+        last, malformed = 0, list[int]()
         with _reading(self._file), self._file.open() as stream:
-            reader = self._reader(stream, names)
-            for batch in self._checked(reader):
+            quotes = _Quotes(stream, self._encoding, self.delimiter)
+            for batch in self._reader(quotes, names, malformed):
+                if quotes.are_broken:
+                    raise _no_end(self._file)
                 table = pa.Table.from_batches([batch])
                 table = table.select([table.column_names.index(name) for name in names])
-                later = [row for row in gaps if row > last]
-                numbers = np.setdiff1d(np.arange(last + 1, last + 1 + table.num_rows + len(later)), later)
-                if later and table.num_rows:
+                gaps = [row - last - 1 for row in malformed if row > last]
+                if gaps and len(table):
                     # A row with too many or too few values stands as one without values.
-                    end = int(numbers[: table.num_rows][-1])
-                    rows_of = np.full(end - last, -1)
-                    rows_of[numbers[: table.num_rows] - last - 1] = np.arange(table.num_rows)
-                    table = table.take(pa.array(rows_of, mask=rows_of < 0))
-                last += table.num_rows
-                if table.num_rows:
+                    place = np.setdiff1d(np.arange(len(table) + len(gaps)), gaps)[: len(table)]
+                    row_at = np.full(place[-1] + 1, -1)
+                    row_at[place] = np.arange(len(table))
+                    table = table.take(pa.array(row_at, mask=row_at < 0))
+                last += len(table)
+                if len(table):
                     yield table
-            if self._marks.count % 2:
+            if quotes.are_broken or quotes.is_open:
                 # The rows after it were read as one value.
-                raise self._no_end("")
-        if (missing := max(gaps, default=0) - last) > 0:
+                raise _no_end(self._file)
+        if (missing := max(malformed, default=0) - last) > 0:
             yield pa.table([pa.nulls(missing, pa.string()) for _ in names], names=list(names))
 
-    def _reader(self, stream: BinaryIO, names: Sequence[str]) -> Any:
-        stream.read(self._bytes_before)
-        if self._encoding not in ("utf-8", "utf-8-sig"):
-            stream = pa.transcoding_input_stream(pa.PythonFile(stream), self._encoding, "utf-8")
-        self._marks = _CountedMarks(stream)
+    def _reader(self, stream: _Quotes, names: Sequence[str], malformed: list[int]) -> Any:
+        def note(row: Any) -> str:
+            malformed.append(row.number - (not self._read.columns))
+            return "skip"
+
         read = pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES, column_names=list(self._read.columns) or None)
         # One thread, so that rows are numbered.
         read.use_threads = False
-        parse = pyarrow.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
-        parse.invalid_row_handler = self._note_malformed
+        parse = pyarrow.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=note)
         convert = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(self.names, pa.string()))
         if len(set(self.names)) == len(self.names):
             convert.include_columns = list(names)
-        return pyarrow.csv.open_csv(pa.PythonFile(self._marks, "r"), read, parse, convert)
-
-    def _note_malformed(self, row: Any) -> str:
-        self._malformed[row.number - (0 if self._read.columns else 1)] = row.text.count('"')
-        return "skip" if row.text.count('"') % 2 == 0 else "error"
-
-    def _checked(self, reader: Any) -> Iterator[pa.RecordBatch]:
-        """Give batches; say what is wrong where Arrow would quote the row."""
-        try:
-            yield from reader
-        except pa.ArrowInvalid as error:
-            row = max(self._malformed, default=0)
-            if "straddling" in str(error) or self._malformed.get(row, 0) % 2:
-                raise self._no_end(f", near row {row}" * bool(row)) from None
-            raise
-
-    def _no_end(self, where: str) -> DataError:
-        return DataError(f"{self._file.name} has a quotation mark without an end, or a row over 1 MB{where}")
-
-    def bad_row(self, row: int) -> BadRowError:
-        malformed = BadRowError(f"row {row} of {self._file.name} has more or fewer values than there are columns")
-        return malformed if row in self._malformed else super().bad_row(row)
+        return pyarrow.csv.open_csv(pa.PythonFile(stream, "r"), read, parse, convert)
 
 
-class _CountedMarks:
-    """A stream that counts quotation marks."""
+class _Quotes:
+    """A stream in UTF-8 that looks at quotation marks on its way.
 
-    def __init__(self, stream: Any) -> None:
-        self._stream, self.count = stream, 0
+    They are broken where one that was opened on an earlier line is followed by more of a value: an end is missing, and
+    the rows between would be published as one value. (At the very end of a block that is not seen.)
+    """
+
+    def __init__(self, stream: BinaryIO, encoding: str, delimiter: str) -> None:
+        self._stream: Any = stream
+        if encoding not in ("utf-8", "utf-8-sig"):
+            self._stream = pa.transcoding_input_stream(pa.PythonFile(stream), encoding, "utf-8")
+        self._after = np.frombuffer(f'{delimiter}\r\n"'.encode(), np.uint8)
+        self.is_open = self.are_broken = self._has_lines = False
 
     def read(self, size: int = -1) -> bytes:
         block: bytes = self._stream.read(size)
-        self.count += block.count(b'"')
+        if block and (self.is_open or b'"' in block):
+            data = np.frombuffer(block, np.uint8)
+            marks, ends = np.flatnonzero(data == ord('"')), np.flatnonzero(data == ord("\n"))
+            lines = np.concatenate([[-int(self._has_lines)], np.searchsorted(ends, marks), [len(ends)]])
+            is_closing = (np.arange(len(marks)) + self.is_open) % 2 == 1
+            after = data[np.minimum(marks + 1, len(data) - 1)]
+            suspect = is_closing & (np.diff(lines)[:-1] > 0) & ~np.isin(after, self._after)
+            self.are_broken |= bool(suspect.any())
+            self._has_lines = bool(lines[-1] > lines[-2])
+            self.is_open ^= bool(len(marks) % 2)
         return block
 
     def __getattr__(self, name: str) -> Any:
@@ -408,9 +361,9 @@ class _CountedMarks:
 class _JsonLinesSource(Source):
     def _open(self) -> Location | None:
         first = list(islice(self._rows(), 10 * _FIRST_ROWS))
-        self.names = tuple(dict.fromkeys(name for row in first for name in row))
-        is_feature = any("geometry" in row and _GEOMETRY in row for row in first)
-        self.names = tuple(name for name in self.names if name != _GEOMETRY)
+        names = dict.fromkeys(name for row in first for name in row)
+        is_feature = _GEOMETRY in names
+        self.names = tuple(name for name in names if name != _GEOMETRY)
         return Location(columns=("geometry",), style=Style.OBJECT, is_geometry=True) if is_feature else None
 
     def _rows(self) -> Iterator[dict[str, Any]]:
@@ -434,30 +387,21 @@ class _JsonSource(_JsonLinesSource):
 
     def _open(self) -> Location | None:
         with _reading(self._file), self._file.open() as stream:
-            try:
-                document = json.loads(stream.read().decode("utf-8-sig"))
-            except RecursionError:
-                document = None
-        is_features = isinstance(document, dict) and isinstance(document.get("features"), list)
-        items = document["features"] if is_features else document
-        if not isinstance(items, list):
-            raise DataError(f"{self._file.name} has neither GeoJSON features nor an array of objects; export it again")
-        self._held = [_flat(item) for item in items]
+            document = json.loads(stream.read().decode("utf-8-sig"))
+        match document:
+            case {"features": list(items)} | list(items):
+                self._held = [_flat(item) for item in items]
+            case _:
+                raise DataError(f"{self._file.name} has no GeoJSON features or array of objects; export it again")
         self.rows = len(items)
         geometry = super()._open()
-        crs = document.get("crs") if is_features else None
-        return geometry if crs is None or geometry is None else replace(geometry, crs=epsg_name(_crs_name(crs)))
+        match document:
+            case {"crs": {"properties": {"name": str(name)}}} if geometry is not None:
+                return replace(geometry, crs=epsg_name(name))
+        return geometry
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         return iter(self._held)
-
-
-def _crs_name(crs: Any) -> str:
-    """Return the reference system that a file names, as GeoJSON once allowed."""
-    try:
-        return str(crs["properties"]["name"])
-    except (KeyError, TypeError):
-        return "unknown"
 
 
 _GEOMETRY = "\0geometry"
@@ -508,8 +452,8 @@ class _ParquetSource(Source):
             encoding, crs = column["encoding"], column.get("crs", "OGC:CRS84")
         except (ValueError, KeyError, TypeError, AttributeError):
             raise DataError(f"{self._file.name} has damaged GeoParquet metadata; export it again") from None
-        if encoding not in ("WKB", "point") or name not in self.names:
-            raise DataError(f"{self._file.name} has geometries that are no points; give one point per row")
+        if encoding != "WKB" or name not in self.names:
+            raise DataError(f"{self._file.name} has geometries that are no points in WKB; give one point per row")
         # The box around a point is the point once more.
         self.names = tuple(other for other in self.names if other not in boxes)
         if crs is None and self._read.crs is None:
@@ -542,7 +486,7 @@ class _GdalSource(Source):
 
         if self._file.is_held:
             raise UsageError(f"a {self.extension} file cannot be read from a pipe; name a file on disk")
-        with _reading_with_gdal(self._file):
+        with _reading(self._file):
             names = [name for name, _kind in pyogrio.list_layers(self.path)]
             layers = {name: pyogrio.read_info(self.path, layer=name, force_feature_count=True) for name in names}
         kinds = {name: info["geometry_type"] or "" for name, info in layers.items() if info["features"]}
@@ -563,23 +507,12 @@ class _GdalSource(Source):
         fields = [name for name in names if name != self._geometry]
         options = {"layer": self._layer, "batch_size": rows, "read_geometry": len(fields) < len(names)}
         opened = pyogrio.open_arrow(self.path, columns=fields, use_pyarrow=True, **options)
-        with _reading_with_gdal(self._file), opened as (meta, reader):
+        with _reading(self._file), opened as (meta, reader):
             own = meta["geometry_name"] or "wkb_geometry"
             for batch in reader:
                 table = pa.Table.from_batches([batch])
                 table = table.rename_columns([self._geometry if name == own else name for name in table.column_names])
                 yield plain(table.select(list(names)))
-
-
-@contextmanager
-def _reading_with_gdal(file: _Input) -> Iterator[None]:
-    import pyogrio.errors  # noqa: PLC0415 - an extra
-
-    try:
-        with _reading(file):
-            yield
-    except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError, RuntimeError):
-        raise DataError(f"{file.name} cannot be read by GDAL; export it again, as GeoPackage or CSV") from None
 
 
 _SOURCES: dict[str, type[Source]] = {

@@ -8,23 +8,23 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
 import shutil
 import sys
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from nearveil.errors import DataError, OutputError, UsageError, require_package
-from nearveil.io.atomic import check_output, replacing
+from nearveil.errors import DataError, UsageError
+from nearveil.io.atomic import replacing
 from nearveil.io.location import Location, Style, Values
 from nearveil.io.readers import STANDARD_STREAM, Batch, Source, extension_of
 
@@ -33,6 +33,7 @@ _ROW_GROUP_ROWS = 1 << 20
 _ROW_GROUP_BYTES = 1 << 26
 
 
+@contextmanager
 def open_writer(
     output: str | Path,
     source: Source,
@@ -40,40 +41,33 @@ def open_writer(
     *,
     force: bool = False,
     metadata: dict[str, Any] | None = None,
-) -> Writer:
-    """Return a writer of published locations and these columns, in the order and style of the source.
+) -> Iterator[Writer]:
+    """Give a writer of published locations and these columns, in the order and style of the source.
 
     The extension decides the format; ``-`` is standard output, in the format of the source. With ``force``, a file that
-    is there is replaced. ``metadata`` is what the file says of itself, in formats that have a place for it.
+    is there is replaced. ``metadata`` is what the file says of itself, in formats that have a place for it. The file
+    gets its name when the ``with`` block ends without an error, else there is none.
     """
-    check_writable(output, source.extension, force=force)
-    extension = source.extension if str(output) == STANDARD_STREAM else extension_of(output)
-    in_place = _standard_output(extension) if str(output) == STANDARD_STREAM else replacing(Path(output), force=force)
-    return _FORMATS[extension](in_place, extension, source, columns, json.dumps(metadata or {}))
-
-
-def check_writable(output: str | Path, extension: str = ".csv", *, force: bool) -> None:
-    """Refuse early an output that could not be written at the end; ``extension`` is the source's."""
     is_standard = str(output) == STANDARD_STREAM
-    found = extension if is_standard else extension_of(output)
-    if found in _READ_ONLY:
-        raise UsageError(f"{found} files are read and not written; write a GeoPackage (.gpkg), GeoJSON or CSV file")
-    if not found:
-        raise UsageError(f"the format of {Path(output).name} is not known; use one of {', '.join(_FORMATS)}")
-    if not is_standard:
-        check_output(Path(output), force=force)
+    extension = source.extension if is_standard else extension_of(output)
+    if extension not in _FORMATS:
+        raise UsageError(f"files such as {Path(output).name} are not written; write GeoJSON, GeoParquet or CSV")
+    in_place = _standard_output(extension) if is_standard else replacing(Path(output), force=force)
+    with in_place as path, closing(_FORMATS[extension](path, extension, source, columns, metadata or {})) as writer:
+        yield writer
+        writer.finish()
 
 
 class Writer(ABC):
-    """A file in the making. It gets its name when the ``with`` block ends without an error, else there is no file."""
+    """A file in the making."""
 
     geometry: Style | None = None
     """How the format writes a geometry, if it always has one."""
 
     def __init__(
-        self, in_place: AbstractContextManager[Path], extension: str, source: Source, columns: Sequence[str], said: str
+        self, path: Path, extension: str, source: Source, columns: Sequence[str], metadata: dict[str, Any]
     ) -> None:
-        self._in_place, self._source, self._metadata = in_place, source, said
+        self._path, self._source, self._metadata = path, source, json.dumps(metadata)
         self._location = location = _as_written(source.location, type(self), is_geo=extension == ".geoparquet")
         if repeated := [name for name in columns if name in location.columns]:
             raise UsageError(f"column {repeated[0]!r} has the name of the output's location; rename it")
@@ -83,15 +77,6 @@ class Writer(ABC):
             names = [name for name in names if name in columns]
             names[place:place] = location.columns
         self._names = names
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            self._path = stack.enter_context(self._in_place)
-            stack.callback(self._close)
-            self._begin()
-            self._stack = stack.pop_all()
-        return self
 
     def write(self, batch: Batch) -> None:
         """Write rows, whose points are published locations."""
@@ -100,25 +85,15 @@ class Writer(ABC):
         self._write(pa.table(columns, names=self._names))
 
     @abstractmethod
-    def finish(self) -> None:
-        """Write what is left and close the file; a second time, do nothing."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._stack:
-            if error is not None:
-                raise error
-            self.finish()
-
-    @abstractmethod
-    def _begin(self) -> None: ...
-
-    @abstractmethod
     def _write(self, table: pa.Table) -> None: ...
 
     @abstractmethod
-    def _close(self) -> None: ...
+    def finish(self) -> None:
+        """Write what is left and close the file; a second time, do nothing."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close a file that may not be finished."""
 
 
 def _as_written(location: Location, file_format: type[Writer], *, is_geo: bool) -> Location:
@@ -147,20 +122,19 @@ def _arrow(values: Values) -> pa.Array:
     """Return location values as an Arrow array, floats by their buffer, which spares loading pandas."""
     if values.dtype != np.float64:
         return pa.array(values.tolist())
-    whole = np.ascontiguousarray(values)
-    return pa.Array.from_buffers(pa.float64(), len(whole), [None, pa.py_buffer(whole)])
+    return pa.Array.from_buffers(pa.float64(), len(values), [None, pa.py_buffer(values)])
 
 
 class _TextWriter(Writer):
-    def _begin(self) -> None:
-        opened = gzip.open if self._path.suffix.lower() == ".gz" else open
-        self._stream: Any = opened(self._path, "wb")
+    def __init__(self, path: Path, *arguments: Any) -> None:
+        super().__init__(path, *arguments)
+        self._stream: Any = (gzip.open if path.suffix.lower() == ".gz" else open)(path, "wb")
 
     def finish(self) -> None:
         self._stream.close()
 
-    def _close(self) -> None:
-        with suppress(OSError, AttributeError):
+    def close(self) -> None:
+        with suppress(OSError):
             self._stream.close()
 
 
@@ -171,20 +145,13 @@ class _CsvWriter(_TextWriter):
     _delimiter = ""
 
     def _write(self, table: pa.Table) -> None:
-        for field in table.schema:
-            if pa.types.is_nested(field.type) or pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
-                raise DataError(
-                    f"column {field.name!r} holds lists, structures or bytes, which CSV cannot hold; leave it out, or "
-                    "write Parquet"
-                )
         if not self._delimiter:
             own = self._source.delimiter
             self._delimiter = (
                 "\t" if self._path.name.lower().endswith((".tsv", ".tsv.gz")) else "," if own == "\t" else own
             )
             header = pa.record_batch([pa.array([name]) for name in table.column_names], names=table.column_names)
-            mark = b"\xef\xbb\xbf" if self._source.has_byte_order_mark else b""
-            self._stream.write(mark + bytes(self._lines(header)))
+            self._stream.write(self._lines(header))
         for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
             self._stream.write(self._lines(batch))
 
@@ -198,10 +165,13 @@ class _CsvWriter(_TextWriter):
         return memoryview(lines.buffers()[2])[offsets[lines.offset] : offsets[lines.offset + len(lines)]]
 
     def _text(self, name: str, column: pa.Array) -> pa.Array:
-        text = pc.fill_null(column.cast(pa.large_string()), "")
+        try:
+            text = pc.fill_null(column.cast(pa.large_string()), "")
+        except pa.ArrowException:
+            raise DataError(f"column {name!r} holds what CSV cannot hold; leave it out, or write Parquet") from None
         if self._location.decimal_comma and name in self._location.columns and pa.types.is_floating(column.type):
             text = pc.replace_substring(text, ".", ",")
-        special = pc.match_substring_regex(text, f'["{self._delimiter}\r\n]')
+        special = pc.match_substring_regex(text, f'["{re.escape(self._delimiter)}\r\n]')
         if not pc.any(special).as_py():
             return text
         quote, nothing = pa.scalar('"', pa.large_string()), pa.scalar("", pa.large_string())
@@ -222,12 +192,9 @@ class _JsonLinesWriter(_TextWriter):
             point = row.pop(self._location.columns[0])
             row = {"type": "Feature", "properties": row, "geometry": point}
         try:
-            text = json.dumps(row, ensure_ascii=False, allow_nan=False, default=_as_text)
-            text.encode()
+            return json.dumps(row, ensure_ascii=False, allow_nan=False, default=_as_text)
         except ValueError:
-            # Not-a-number and lone surrogates have no place in JSON text: null, and escapes.
-            return json.dumps(_without_nan(row), default=_as_text)
-        return text
+            return json.dumps(_without_nan(row), ensure_ascii=False, default=_as_text)
 
 
 class _FeatureLinesWriter(_JsonLinesWriter):
@@ -271,8 +238,7 @@ def _without_nan(value: Any) -> Any:
 class _ParquetWriter(Writer):
     _writer: pq.ParquetWriter | None = None
 
-    def _begin(self) -> None:
-        self._waiting: list[pa.Table] = []
+    _waiting: tuple[pa.Table, ...] = ()
 
     def _write(self, table: pa.Table) -> None:
         try:
@@ -283,7 +249,7 @@ class _ParquetWriter(Writer):
                 repeating = [field.name for field in self._schema if not pa.types.is_floating(field.type)]
                 is_nested = any(pa.types.is_nested(field.type) for field in self._schema)
                 self._writer = pq.ParquetWriter(self._path, self._schema, use_dictionary=is_nested or repeating)
-            self._waiting.append(table.cast(self._schema))
+            self._waiting += (table.cast(self._schema),)
         except (pa.ArrowException, ValueError):
             raise DataError("a column's type changes within the file, or is none of Parquet's; write .jsonl") from None
         rows, size = sum(part.num_rows for part in self._waiting), sum(part.nbytes for part in self._waiting)
@@ -291,20 +257,20 @@ class _ParquetWriter(Writer):
             self._write_row_group()
 
     def finish(self) -> None:
+        self._write_row_group()
         if self._writer is not None:
-            if self._waiting:
-                self._write_row_group()
             self._writer.close()
 
-    def _close(self) -> None:
-        with suppress(pa.ArrowException, OSError, AttributeError):
-            self._writer.close()  # type: ignore[union-attr]
+    def close(self) -> None:
+        if self._writer is not None:
+            with suppress(pa.ArrowException, OSError):
+                self._writer.close()
 
     def _write_row_group(self) -> None:
-        table = pa.concat_tables(self._waiting)
-        self._waiting = []
-        if self._writer is not None and table.num_rows:
-            self._writer.write_table(table, table.num_rows)
+        waiting, self._waiting = self._waiting, ()
+        if self._writer is not None and waiting:
+            table = pa.concat_tables(waiting)
+            self._writer.write_table(table, max(table.num_rows, 1))
 
 
 def _geo_metadata(location: Location) -> str:
@@ -317,58 +283,13 @@ def _geo_metadata(location: Location) -> str:
     return json.dumps({"version": "1.1.0", "primary_column": name, "columns": {name: column}})
 
 
-# What GDAL writes, from memory.
-
-
-class _GdalWriter(Writer):
-    geometry = Style.WKB
-
-    def _begin(self) -> None:
-        require_package("pyogrio", f"writing {self._path.suffix} files")
-        self._waiting: list[pa.Table] = []
-
-    def _write(self, table: pa.Table) -> None:
-        self._waiting.append(table)
-
-    def finish(self) -> None:
-        import pyogrio  # noqa: PLC0415 - an extra
-
-        if not self._waiting:
-            return
-        table = pa.concat_tables(self._waiting, promote_options="default")
-        self._waiting = []
-        driver = _DRIVERS[self._path.suffix.lower()]
-        try:
-            pyogrio.write_arrow(
-                table,
-                self._path,
-                layer="published",
-                driver=driver,
-                geometry_name=self._location.columns[0],
-                geometry_type="Point",
-                crs="EPSG:4326",
-                # An index would sort the rows.
-                **({"SPATIAL_INDEX": "NO"} if driver == "FlatGeobuf" else {}),
-            )
-        except (pyogrio.errors.DataSourceError, pyogrio.errors.FieldError, RuntimeError, ValueError):
-            raise OutputError(
-                f"GDAL cannot write these columns to a {self._path.suffix} file; keep fewer, or write CSV or Parquet"
-            ) from None
-
-    def _close(self) -> None:
-        self._waiting = []
-
-
-_DRIVERS = {".gpkg": "GPKG", ".fgb": "FlatGeobuf", ".kml": "KML"}
 _FORMATS: dict[str, type[Writer]] = {
     **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz"), _CsvWriter),
     **dict.fromkeys((".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz"), _JsonLinesWriter),
     **dict.fromkeys((".geojsonl", ".geojsons"), _FeatureLinesWriter),
     **dict.fromkeys((".geojson", ".geojson.gz", ".json", ".json.gz"), _GeoJsonWriter),
     **dict.fromkeys((".parquet", ".geoparquet"), _ParquetWriter),
-    **dict.fromkeys(_DRIVERS, _GdalWriter),
 }
-_READ_ONLY = (".shp", ".zip", ".gpx", ".kmz", ".gml")
 # What CSV and JSON cannot hold becomes two columns.
 _NOT_HELD = {
     Style.WKB: (_CsvWriter, _JsonLinesWriter),

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from nearveil.errors import DataError
 from nearveil.io.readers import Batch, Source
-from nearveil.io.second_location import SecondLocations
 from nearveil.io.writers import Writer
 from nearveil.mechanisms.base import Mechanism
 from nearveil.randomness import NumberedRows, stream_key
+from nearveil.release.second_location import SecondLocations
 from nearveil.release.shuffle import Dealt, RowShuffle
 from nearveil.types import FloatArray
 
@@ -30,7 +30,6 @@ _Result = TypeVar("_Result")
 
 # As much as a core keeps at hand from one step to the next: larger arrays are taken from the system every time.
 _ROWS_AT_ONCE = 1 << 12
-_TEXTS_AT_ONCE = 1 << 12
 
 
 def publish_batches(
@@ -73,7 +72,7 @@ def publish_batches(
     rows = count = 0
     with release.bar("moving locations", source.rows) as advance:
         for true, moved, dealt in mapped_in_order(work, _numbered(source, columns)):
-            _look_for_locations(second, true)
+            second.add_table(true.points, true.table)
             if shuffle is None or dealt is None:
                 writer.write(moved)
             else:
@@ -95,16 +94,6 @@ def publish_batches(
 
 def _changed() -> DataError:
     return DataError("the file changed while it was read; protect one that is at rest")
-
-
-def _look_for_locations(second: SecondLocations, batch: Batch) -> None:
-    """Look whether columns repeat the location: at all numbers, and at some of the texts, which take longer."""
-    every = pa.array(np.arange(0, len(batch.points), -(-len(batch.points) // _TEXTS_AT_ONCE) or 1))
-    for name, column in zip(batch.table.column_names, batch.table.columns, strict=True):
-        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-            second.add(batch.points, {name: column.to_numpy()})
-        else:
-            second.add(batch.points[every.to_numpy()], {name: column.take(every).to_numpy()})
 
 
 def _drawn(mechanism: Mechanism, points: FloatArray, key: bytes, first_row: int) -> FloatArray:

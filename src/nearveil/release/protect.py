@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearveil.errors import DataError, UsageError, without_context
-from nearveil.io.frames import (
-    columns_of_frame,
-    is_frame,
-    location_in_frame,
-    published_frame,
-    refuse_second_locations,
-)
+from nearveil.io.frames import columns_of_frame, is_frame, location_in_frame, published_frame
 from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.registry import mechanism_name
@@ -38,6 +32,7 @@ from nearveil.release.rows import (
     rows_of_frame,
     rows_of_source,
 )
+from nearveil.release.second_location import refuse_second_locations
 from nearveil.types import BoolArray, FloatArray, IntArray, ProgressBar, no_bar
 
 if TYPE_CHECKING:
