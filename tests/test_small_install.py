@@ -52,15 +52,36 @@ for mechanism in (nearveil.PlanarLaplace(500, region="berlin"), nearveil.PlanarL
     assert run(code) == "(1000, 2)\n" * 2
 
 
-@pytest.mark.xfail(reason="frames need pyarrow until nearveil.io.frames is rebuilt", strict=True)
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_noise_for_frames(kind: str) -> None:
     code = f"""
-import nearveil, {kind}
+import nearveil as nv, {kind}
 users = {kind}.DataFrame({{"latitude": [52.52, 48.85], "longitude": [13.405, 2.35]}})
-print(nearveil.PlanarLaplace(500).perturb(users).shape, type(nearveil.PlanarLaplace(500).transform(users)).__module__)
+for frame in (nv.PlanarLaplace(500).transform(users), nv.protect(users, nv.PlanarLaplace(500)).frame):
+    print(frame.shape, type(frame).__module__.partition(".")[0])
 """
-    assert run(code, there=("pandas", "polars")).startswith(f"(2, 2) {kind}")
+    assert run(code, there=("pandas", "polars")) == f"(2, 2) {kind}\n" * 2
+
+
+@pytest.mark.parametrize(
+    ("call", "missing"),
+    [
+        ("DPRS(epsilon=1, region='berlin').fit(points)", "scipy .*'nearveil.files.'"),
+        ("protect('a.csv', 'b.csv')", "pyarrow .*'nearveil.files.'"),
+        ("audit(nearveil.PlanarLaplace(500))", "scipy .*'nearveil.files.'"),
+        ("attack(points)", "joblib .*'nearveil.research.'"),
+    ],
+)
+def test_what_needs_an_extra_names_it(call: str, missing: str) -> None:
+    code = f"""
+import nearveil, numpy as np
+points = np.tile([[52.52, 13.405]], (1000, 1))
+try:
+    nearveil.{call}
+except nearveil.UsageError as error:
+    print(error)
+"""
+    assert re.fullmatch(f"this needs {missing}\n", run(code))
 
 
 def test_nearby_as_its_page_shows_it() -> None:
