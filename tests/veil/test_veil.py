@@ -74,8 +74,7 @@ def test_longitudes_go_around(turns: float) -> None:
 
 def test_numbers_of_all_kinds() -> None:
     veil, expected = Veil(KEY, 500), Veil(KEY, 500).blur("ann", 52.0, 13.0)
-    kinds: list[Any] = [int, np.float64, np.float32, np.int64, Decimal, Fraction]
-    for kind in kinds:
+    for kind in (int, np.float64, np.float32, np.int64, Decimal, Fraction):
         assert Veil(KEY, kind(500)).blur("ann", kind(52), kind(13), [tuple(map(kind, (1, 2)))], kind(10)) == expected
     assert veil.blur("ann", 52, 13, np.array([expected]), math.inf) == expected
     assert veil.blur("ann", 52, 13, iter([iter(expected)])) == expected

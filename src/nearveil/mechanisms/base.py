@@ -137,7 +137,6 @@ class Mechanism(ABC):
 
     # -- what it learns --------------------------------------------------------------------------------------
 
-    @without_context()
     def fit(self, points: object, y: object = None, *, progress: Progress | None = None) -> Self:
         """Do nothing but check the points: only mechanisms with intervals or cells learn from data."""
         del y, progress
