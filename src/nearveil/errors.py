@@ -45,15 +45,11 @@ class OutputError(NearveilError, OSError):
 
 @contextmanager
 def without_context() -> Iterator[None]:
-    """Let our errors out alone, without those that they were raised from: a library's message may quote a location.
-
-    A package of an extra that is not installed is one of our errors, too.
-    """
+    """Let our errors out alone, without those that they were raised from: a library's message may quote a location."""
     try:
         yield
     except ModuleNotFoundError as error:
-        package = str(error.name).partition(".")[0]
-        if package not in EXTRA_OF:
+        if (package := str(error.name).partition(".")[0]) not in EXTRA_OF:
             raise
         raise missing_package(package, "this") from None
     except NearveilError as error:

@@ -177,12 +177,9 @@ class NamedRows(RowKeystream):
         return _encrypted(Cipher(AES128(subkey(self.key, "blocks")), ECB()), counters)  # noqa: S305
 
 
-def subkey(key: bytes, purpose: str, *parts: bytes) -> bytes:
-    """Return a key for one purpose only, bound to whatever else is given."""
-    state = hashlib.blake2b(key=key, person=purpose.encode(), digest_size=KEY_BYTES)
-    for part in parts:
-        state.update(len(part).to_bytes(8, "big") + part)
-    return state.digest()
+def subkey(key: bytes, purpose: str) -> bytes:
+    """Return a key for one purpose only."""
+    return hashlib.blake2b(key=key, person=purpose.encode(), digest_size=KEY_BYTES).digest()
 
 
 def _encrypted(cipher: Cipher[CTR] | Cipher[ECB], counters: WordArray) -> WordArray:

@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -51,6 +52,15 @@ def test_vectors(vector: dict[str, Any]) -> None:
         assert "-0.0" not in map(str, answer)
 
 
+def test_veil_js_gives_the_answers_of_the_test_vectors() -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs node (Debian: nodejs)")
+    folder = Path(__file__).parents[2] / "clients" / "js"
+    done = subprocess.run([node, "veil.test.js"], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
 def test_answers_depend_on_nothing_but_the_arguments() -> None:
     veil = Veil(KEY)
     calls = [(f"user-{number % 7}", 52.5 + number * 1e-4, 13.4) for number in range(2000)]
@@ -74,7 +84,8 @@ def test_longitudes_go_around(turns: float) -> None:
 
 def test_numbers_of_all_kinds() -> None:
     veil, expected = Veil(KEY, 500), Veil(KEY, 500).blur("ann", 52.0, 13.0)
-    for kind in (int, np.float64, np.float32, np.int64, Decimal, Fraction):
+    kinds: list[Any] = [int, np.float64, np.float32, np.int64, Decimal, Fraction]
+    for kind in kinds:
         assert Veil(KEY, kind(500)).blur("ann", kind(52), kind(13), [tuple(map(kind, (1, 2)))], kind(10)) == expected
     assert veil.blur("ann", 52, 13, np.array([expected]), math.inf) == expected
     assert veil.blur("ann", 52, 13, iter([iter(expected)])) == expected

@@ -23,7 +23,6 @@ from nearveil.randomness import NumberedRows, stream_key
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
-
 Strength = Literal["noise_m", "hide_among", "epsilon"]
 """The constructor's parameter that says how strongly users are hidden."""
 

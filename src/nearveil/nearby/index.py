@@ -25,8 +25,8 @@ from nearveil.geodesy import wrap_longitude
 from nearveil.mechanisms.srr import interleave
 from nearveil.nearby._grid import FIRST, NOBODY, Few, Grid, nearest_of
 from nearveil.nearby.stores.base import LeftError, PublishedBatch
-from nearveil.randomness import KEY_BYTES, Randomness, as_randomness
 from nearveil.projection import exact_projection
+from nearveil.randomness import KEY_BYTES, Randomness, as_randomness
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, WordArray
 
