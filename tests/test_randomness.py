@@ -1,6 +1,7 @@
 """Secure randomness is AES of counters, and seeded randomness repeats."""
 
 import pickle
+import re
 from collections import Counter
 
 import numpy as np
@@ -18,7 +19,6 @@ from nearveil.randomness import (
     Randomness,
     RowKeystream,
     as_randomness,
-    new_stream_key,
     numbered_rows,
     secure_generator,
     seeded_randomness,
@@ -100,11 +100,9 @@ def test_some_rows_have_the_blocks_that_they_have_among_all(rows: RowKeystream) 
     assert len(rows.blocks(0, np.array([], dtype=np.int64))) == 0
 
 
-def test_another_key_is_another_stream_and_keys_are_not_shown() -> None:
-    assert not np.array_equal(NumberedRows(KEY, 0, 4).blocks(0), NumberedRows(new_stream_key(), 0, 4).blocks(0))
+def test_keys_are_not_shown() -> None:
     for rows in (NumberedRows(KEY, 0, 4), named()):
-        assert repr(KEY) not in repr(rows)
-        assert "nonces" not in repr(rows)
+        assert not {"key", "nonces", repr(KEY)} & set(re.split(r"[(=, ]", repr(rows)))
 
 
 @pytest.mark.parametrize("rows", [NumberedRows(KEY, 9, 5), named()], ids=["numbered", "named"])

@@ -95,44 +95,29 @@ def test_a_box_around_locations_goes_across_the_antimeridian() -> None:
 
 
 SQUARE = {"type": "Polygon", "coordinates": [[[10, 50], [11, 50], [11, 51], [10, 51], [10, 50]]]}
-CUT = {
-    "type": "MultiPolygon",
-    "coordinates": [
-        [[[177, -19], [180, -19], [180, -16], [177, -16], [177, -19]]],
-        [[[-180, -19], [-178, -19], [-178, -16], [-180, -16], [-180, -19]]],
-    ],
-}
-
-
-@pytest.mark.parametrize(
-    ("document", "box"),
-    [
-        (SQUARE, (50, 10, 51, 11)),
-        ({"type": "Feature", "properties": {}, "geometry": SQUARE}, (50, 10, 51, 11)),
-        ({"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": SQUARE}]}, (50, 10, 51, 11)),
-        ({**SQUARE, "bbox": [9, 49, 12, 52]}, (49, 9, 52, 12)),
-        ({**SQUARE, "bbox": [9, 49, 0, 12, 52, 100]}, (49, 9, 52, 12)),
-        (CUT, (-19, 177, -16, -178)),
-        ({"type": "Polygon", "coordinates": [[[177, -19], [182, -19], [182, -16], [177, -19]]]}, (-19, 177, -16, -178)),
-    ],
-)
-def test_geojson(document: object, box: tuple[float, ...], tmp_path: Path) -> None:
-    path = tmp_path / "area.geojson"
-    path.write_text(json.dumps(document))
-    region = parse_region(str(path))
-    assert (region.south, region.west, region.north, region.east) == box
-    assert region.name == "area"
-
-
+CUT = [[[[177, -19], [180, -19], [180, -16], [177, -16]]], [[[-180, -19], [-178, -19], [-178, -16], [-180, -16]]]]
+AREAS: list[tuple[dict[str, object], tuple[float, ...]]] = [
+    (SQUARE, (50, 10, 51, 11)),
+    ({"type": "Feature", "properties": {}, "geometry": SQUARE}, (50, 10, 51, 11)),
+    ({"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": SQUARE}]}, (50, 10, 51, 11)),
+    ({**SQUARE, "bbox": [9, 49, 12, 52]}, (49, 9, 52, 12)),
+    ({**SQUARE, "bbox": [9, 49, 0, 12, 52, 100]}, (49, 9, 52, 12)),
+    ({"type": "MultiPolygon", "coordinates": CUT}, (-19, 177, -16, -178)),
+    ({"type": "Polygon", "coordinates": [[[177, -19], [182, -19], [182, -16], [177, -19]]]}, (-19, 177, -16, -178)),
+]
 WITHOUT_AREA = ("", "[]", "{}", '{"type": "Point", "coordinates": [1, 2]}', '{"type":"Feature"}', "no", "[" * 100_000)
 
 
-@pytest.mark.parametrize("content", [*WITHOUT_AREA, '{"bbox": [1, 2, 3, ' + "9" * 5000 + "]}"], ids=range(8))
-def test_geojson_without_an_area_is_refused(content: str, tmp_path: Path) -> None:
+def test_geojson(tmp_path: Path) -> None:
     path = tmp_path / "area.geojson"
-    path.write_text(content)
-    with pytest.raises(UsageError, match=r"area\.geojson"):
-        parse_region(str(path))
+    for document, box in AREAS:
+        path.write_text(json.dumps(document))
+        region = parse_region(str(path))
+        assert (region.south, region.west, region.north, region.east, region.name) == (*box, "area")
+    for content in (*WITHOUT_AREA, '{"bbox": [1, 2, 3, ' + "9" * 5000 + "]}"):
+        path.write_text(content)
+        with pytest.raises(UsageError, match=r"area\.geojson is no GeoJSON"):
+            parse_region(str(path))
 
 
 @pytest.mark.parametrize("text", ["atlantis", "1,2,3", "a,b,c,d", "missing.geojson", ""])
