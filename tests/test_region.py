@@ -94,7 +94,7 @@ def test_a_box_around_locations_goes_across_the_antimeridian() -> None:
     assert (around.south, around.west, around.north, around.east) == pytest.approx((-18.1, 179.4, -16.9, -179.4))
 
 
-SQUARE = {"type": "Polygon", "coordinates": [[[10, 50], [11, 50], [11, 51], [10, 51], [10, 50]]]}
+SQUARE: dict[str, object] = {"type": "Polygon", "coordinates": [[[10, 50], [11, 50], [11, 51], [10, 51], [10, 50]]]}
 CUT = [[[[177, -19], [180, -19], [180, -16], [177, -16]]], [[[-180, -19], [-178, -19], [-178, -16], [-180, -16]]]]
 AREAS: list[tuple[dict[str, object], tuple[float, ...]]] = [
     (SQUARE, (50, 10, 51, 11)),
