@@ -23,8 +23,7 @@ def test_code_compiled_by_one_process_is_used_by_the_next(tmp_path: Path) -> Non
     assert shown(_HITS, NUMBA_CACHE_DIR=str(tmp_path)) == ["0.917", "1"]
 
 
-def test_where_nothing_can_be_kept_kernels_run_all_the_same() -> None:
-    """As in a container with a read-only root and nothing compiled."""
+def test_in_a_container_with_a_read_only_root_kernels_run_all_the_same() -> None:
     nowhere = "from numba.core import caching; caching.CacheImpl._locator_classes = [];"
     assert shown(nowhere + _HITS) == ["0.917", "0"]
 

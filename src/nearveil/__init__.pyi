@@ -90,9 +90,6 @@ from .randomness import (
     Randomness as Randomness,
 )
 from .randomness import (
-    secure_randomness as secure_randomness,
-)
-from .randomness import (
     seeded_randomness as seeded_randomness,
 )
 from .region import Region as Region

@@ -1,18 +1,7 @@
-"""Everything Nearveil raises on purpose.
+"""Everything Nearveil raises on purpose: errors of the caller's parameters, of the users' data, and of the output.
 
-The tree::
-
-    NearveilError
-    ├── UsageError      a parameter or option is wrong            exit code 2
-    ├── DataError       the users' data cannot be used            exit code 3
-    │   └── BadRowError some rows of it cannot be used
-    └── OutputError     the result cannot be written              exit code 4
-
-Packages with errors of their own define them where they are raised: `audit.subject.AuditError` (exit code 4) and
-`privacy.ledger.OverspentError` (exit code 5).
-
-Messages are one sentence that says what is wrong and what to do. They name rows, columns and options, and
-never a coordinate: an error message ends up in logs.
+Messages are one sentence that says what is wrong and what to do. They name rows, columns and options, and never a
+coordinate: an error message ends up in logs. Other modules define errors of their own beside what raises them.
 """
 
 from __future__ import annotations
@@ -59,6 +48,10 @@ def without_context() -> Iterator[None]:
     """Let our errors out alone, without those that they were raised from: a library's message may quote a location."""
     try:
         yield
+    except ModuleNotFoundError as error:
+        if (package := str(error.name).partition(".")[0]) not in EXTRA_OF:
+            raise
+        raise missing_package(package, "this") from None
     except NearveilError as error:
         error.__context__ = error.__cause__ = None
         raise
@@ -81,8 +74,8 @@ def naming_keywords(constructor: Callable[..., None]) -> Callable[..., None]:
 
 
 _PACKAGES_OF = {
-    "files": "pyarrow scipy shapely",
-    "research": "httpx jinja2 joblib matplotlib numba pandas plotly pooch",
+    "files": "numba pyarrow scipy shapely",
+    "research": "httpx jinja2 joblib matplotlib pandas plotly pooch",
     "serve": "annotated_types fastapi httptools opentelemetry prometheus_client psycopg pydantic pydantic_settings "
     "redis starlette uvicorn",
     "spark": "pyspark",

@@ -12,28 +12,14 @@ import pyproj.exceptions
 from nearveil.errors import UsageError
 from nearveil.types import FloatArray
 
-PROJECTED_DECIMALS = 2
-"""Published coordinates of a projected system are rounded to a hundredth of its unit."""
-
 _Degrees = TypeVar("_Degrees", float, FloatArray)
 
 
 def wrap_longitude(longitude: _Degrees) -> _Degrees:
     """Bring longitudes, or differences of them, into [-180, 180)."""
     # A third of the time of a remainder. It may come out just below -180.
-    return np.maximum(longitude - 360.0 * np.floor((longitude + 180.0) / 360.0), -180.0)
-
-
-def utm_number(latitude: float, longitude: float) -> int:
-    """Return the EPSG number of the UTM zone of a location.
-
-    Examples
-    --------
-    >>> utm_number(52.5, 13.4)
-    32633
-    """
-    zone = min(int((longitude + 180.0) // 6.0) + 1, 60)
-    return (32600 if latitude >= 0 else 32700) + zone
+    wrapped: _Degrees = np.maximum(longitude - 360.0 * np.floor((longitude + 180.0) / 360.0), -180.0)
+    return wrapped
 
 
 @lru_cache(maxsize=16)
@@ -56,13 +42,7 @@ def _to_wgs84(name: str) -> pyproj.Transformer:
 
 
 def degrees_from(crs: str, points: FloatArray) -> FloatArray:
-    """Return latitude and longitude of rows of (y, x) in another system; infinite where there are none.
-
-    Examples
-    --------
-    >>> degrees_from("EPSG:25833", np.array([[5_820_000.0, 390_000.0]])).round(3).tolist()
-    [[52.519, 13.379]]
-    """
+    """Return latitude and longitude of rows of (y, x) in another system; infinite where there are none."""
     longitude, latitude = _to_wgs84(crs).transform(points[:, 1], points[:, 0])
     return np.column_stack([latitude, longitude])
 
@@ -70,5 +50,5 @@ def degrees_from(crs: str, points: FloatArray) -> FloatArray:
 def degrees_to(crs: str, points: FloatArray) -> FloatArray:
     """Return rows of (y, x) in another system for published latitudes and longitudes, rounded."""
     x, y = _to_wgs84(crs).transform(points[:, 1], points[:, 0], direction="INVERSE")
-    decimals = 6 if reference_system(crs).is_geographic else PROJECTED_DECIMALS
-    return np.column_stack([y, x]).round(decimals)
+    # To a hundredth of a projected system's unit.
+    return np.column_stack([y, x]).round(6 if reference_system(crs).is_geographic else 2)

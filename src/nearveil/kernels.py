@@ -1,14 +1,14 @@
 """Compiled kernels: numba's decorator where numba is installed, and plain Python where it is not.
 
-Numba keeps compiled code beside the source, or in the user's cache folder where it cannot write there, or in the folder
-that ``NUMBA_CACHE_DIR`` names. The files are pickles: anyone who can write them runs code in the process that reads
-them.
+Compiled code is kept beside the source, in the user's cache folder, or in ``NUMBA_CACHE_DIR``. The files are pickles:
+anyone who can write them runs code in the process that reads them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -44,21 +44,16 @@ def kernel(function: Callable[..., Any], **options: Any) -> Any:
     # With compilation switched off, the function is plain Python.
     if hasattr(compiled, "_cache"):
         save = compiled._cache.save_overload
-        compiled._cache.save_overload = lambda *arguments: _save_if_possible(save, arguments)
+
+        def save_if_possible(*arguments: Any) -> None:
+            with suppress(OSError):  # of a full or read-only disk
+                save(*arguments)
+
+        compiled._cache.save_overload = save_if_possible
     return compiled
 
 
-def brief_kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function that keeps Python's lock: microseconds of work that no thread may see half done."""
-    return kernel(function, nogil=False)
-
-
-def inlined_kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function into each of its callers."""
-    return kernel(function, inline="always")
-
-
-def _save_if_possible(save: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    """Let code that cannot be kept, on a full or read-only disk, run all the same."""
-    with suppress(OSError):
-        save(*arguments)
+# Keeps Python's lock: microseconds of work that no thread may see half done.
+brief_kernel = partial(kernel, nogil=False)
+# Compiled into each of its callers.
+inlined_kernel = partial(kernel, inline="always")

@@ -11,13 +11,7 @@ _METERS_IN = {"": 1.0, "m": 1.0, "km": 1000.0, "mi": 1609.344}
 
 
 def meters(length: float | str, name: str) -> float:
-    """Return a length in meters: a number as it is, and text, which errors call ``name``, as it is read.
-
-    Examples
-    --------
-    >>> meters("0.5km", "noise_m"), meters(300, "noise_m")
-    (500.0, 300)
-    """
+    """Return a length in meters: a number as it is, and text, which errors call ``name``, as it is read."""
     if not isinstance(length, str):
         return length
     match = re.fullmatch(r"\s*([0-9.]+(?:e[-+]?[0-9]+)?)\s*(m|km|mi|)\s*", length, re.IGNORECASE)

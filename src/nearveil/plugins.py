@@ -1,4 +1,4 @@
-"""Classes of others: ``file.py:Class``, ``package.module:Class``, or an entry point of their package."""
+"""Classes of others: ``file.py:Class`` or ``package.module:Class``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import importlib
 import inspect
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,12 +14,20 @@ from nearveil.errors import UsageError
 _Base = TypeVar("_Base")
 
 
-def load_class(name: str, base: type[_Base], *, group: str, kind: str) -> type[_Base]:
-    """Return a subclass of ``base`` by ``file.py:Class``, ``package.module:Class``, or an entry point of the group.
-
-    ``kind`` is what messages call it, such as "attack".
-    """
-    found = _from_file_or_module(name, kind) if ":" in name else _from_entry_point(name, group, kind)
+def load_class(name: str, base: type[_Base], kind: str) -> type[_Base]:
+    """Return a subclass of ``base`` by its name; ``kind`` is what messages call it, such as "attack"."""
+    place, colon, class_name = name.rpartition(":")
+    if not colon:
+        raise UsageError(f"there is no {kind} {name!r}; use a name of the list, or FILE.py:CLASS")
+    try:
+        module = module_of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"the {kind} {name} cannot be loaded: {type(error).__name__}: {error}") from None
+    found = getattr(module, class_name, None)
+    if found is None:
+        raise UsageError(f"there is no class {class_name} in {place}; check the name after the colon")
     if not (isinstance(found, type) and issubclass(found, base)):
         raise UsageError(
             f"{name} is not {'an' if kind[0] in 'aeiou' else 'a'} {kind}; it must be a class that inherits from "
@@ -44,19 +51,6 @@ def reference(kind: type) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def _from_file_or_module(name: str, kind: str) -> object:
-    place, _, class_name = name.rpartition(":")
-    try:
-        module = module_of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
-    except UsageError:
-        raise
-    except Exception as error:
-        raise UsageError(f"the {kind} {name} cannot be loaded: {type(error).__name__}: {error}") from None
-    if not hasattr(module, class_name):
-        raise UsageError(f"there is no class {class_name} in {place}; check the name after the colon")
-    return getattr(module, class_name)
-
-
 def module_of_file(path: Path) -> object:
     """Import a file as a module."""
     if not path.is_file():
@@ -76,14 +70,3 @@ def module_of_file(path: Path) -> object:
     if Path(str(module.__file__)).resolve() != path.resolve():
         raise UsageError(f"another module is called {path.stem}; rename {path.name}")
     return module
-
-
-def _from_entry_point(name: str, group: str, kind: str) -> object:
-    announced = {entry.name: entry for entry in metadata.entry_points(group=group)}
-    if name not in announced:
-        others = f" or one of {', '.join(sorted(announced))}" if announced else ""
-        raise UsageError(f"there is no {kind} {name!r}; use a name of the list, FILE.py:CLASS{others}")
-    try:
-        return announced[name].load()
-    except Exception as error:
-        raise UsageError(f"the {kind} {name} cannot be loaded: {type(error).__name__}: {error}") from None

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nearveil.errors import BadRowError, DataError
-from nearveil.geodesy import utm_number
 from nearveil.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
 NO_LOCATION = "no readable location"
 NOT_ON_EARTH = "not on Earth"
 OUTSIDE = "outside the region"
-
-# No angle is written with such numbers, and hardly any map in meters has smaller ones.
-_MORE_THAN_DEGREES = 1000.0
 
 
 def as_points(points: object) -> FloatArray:
@@ -43,11 +39,6 @@ def unusable(points: FloatArray, region: Region | None = None) -> dict[str, IntA
     """Return the rows that cannot be published, by reason: `NO_LOCATION`, `NOT_ON_EARTH` or `OUTSIDE`.
 
     Longitudes may go from -180 to 180, or from 0 to 360.
-
-    Examples
-    --------
-    >>> unusable(np.array([[52.5, 13.4], [np.nan, 13.4], [95.0, 13.4]]))
-    {'no readable location': array([1]), 'not on Earth': array([2])}
     """
     latitude, longitude = points.T
     on_earth = (np.abs(latitude) <= 90.0) & (longitude >= -180.0) & (longitude <= 360.0)
@@ -64,8 +55,7 @@ def check_points(points: FloatArray, region: Region | None = None, *, rows_befor
 
     The error names the first such row, counted from 1 behind ``rows_before`` others, and no coordinate.
     """
-    found = unusable(points, region)
-    if found:
+    if found := unusable(points, region):
         raise _error(points, found, region, rows_before)
     if points[:, 1].max(initial=0.0) > 180.0:
         points = np.column_stack([points[:, 0], np.where(points[:, 1] > 180.0, points[:, 1] - 360.0, points[:, 1])])
@@ -74,29 +64,25 @@ def check_points(points: FloatArray, region: Region | None = None, *, rows_befor
 
 def _error(points: FloatArray, found: dict[str, IntArray], region: Region | None, rows_before: int) -> DataError:
     reason, rows = next(iter(found.items()))
-    others = "" if len(rows) == 1 else f" (and {len(rows) - 1:,} more rows)" if len(rows) > 2 else " (and 1 more row)"
-    row = f"row {rows_before + rows[0] + 1}"
+    others = "" if len(rows) == 1 else f" (and {len(rows) - 1:,} more row{'s' if len(rows) > 2 else ''})"
+    row, columns = f"row {rows_before + rows[0] + 1}", "name the right columns with latitude= and longitude="
     if reason == NO_LOCATION:
         return BadRowError(f"{row} has no readable location{others}; correct or remove such rows")
-    wrong = np.concatenate(list(found.values()))
-    may_be_exchanged = not unusable(points[wrong, ::-1], region)
+    may_be_exchanged = not unusable(points[np.concatenate(list(found.values())), ::-1], region)
     if may_be_exchanged and region is not None and not region.is_whole_earth:
-        return DataError(
-            f"{row} has latitude and longitude exchanged{others}; name the right columns with latitude= and longitude="
-        )
+        return DataError(f"{row} has latitude and longitude exchanged{others}; {columns}")
     if reason == OUTSIDE:
         return BadRowError(
             f"{row} lies outside the region {region}{others}; leave region= out, as most mechanisms work everywhere, "
             "or choose one that contains all users"
         )
-    if (np.abs(points[rows]).max(axis=1) > _MORE_THAN_DEGREES).all():
-        example = "" if region is None else f"EPSG:{utm_number(*region.centre)} (UTM) or "
+    # No angle is written with such numbers, and hardly any map in meters has smaller ones.
+    if (np.abs(points[rows]).max(axis=1) > 1000.0).all():
         return DataError(
             f"{row} has coordinates that look like meters{others}; name their reference system with crs=, such as "
-            f"{example}EPSG:3857 (web maps)"
+            "EPSG:25833 (UTM) or EPSG:3857 (web maps)"
         )
-    hint = "; if they are exchanged, name the columns with latitude= and longitude=" if may_be_exchanged else ""
     return BadRowError(
         f"{row} is not on Earth{others}: a latitude is from -90 to 90 degrees, and a longitude from -180 to 180 "
-        f"or from 0 to 360{hint or '; correct such rows'}"
+        f"or from 0 to 360; {f'if they are exchanged, {columns}' if may_be_exchanged else 'correct such rows'}"
     )

@@ -8,7 +8,7 @@ import secrets
 import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, cast
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -19,7 +19,6 @@ from nearveil.errors import UsageError
 from nearveil.types import FloatArray, IntArray, WordArray
 
 KEY_BYTES = 16
-_BLOCK_BYTES = 16
 _UNIT = 2.0**-53
 
 RELEASE_STREAM, FIT_STREAM, ORDER_STREAM = 1, 2, 3
@@ -33,31 +32,20 @@ class Randomness:
     seeded: bool
 
 
-class SecureGenerator(np.random.Generator):
-    """Draws from AES-128 in counter mode under a fresh random key, on any thread.
-
-    NumPy's other laws are refused: they would draw from a generator that can be predicted.
-    """
+class SecureGenerator:
+    """Draws from AES-128 in counter mode under a fresh random key, on any thread: in as many ways as we need."""
 
     def __init__(self) -> None:
-        # NumPy wants one; nothing is drawn from it.
-        super().__init__(np.random.PCG64())
-        self._stream = Cipher(AES128(secrets.token_bytes(KEY_BYTES)), CTR(bytes(_BLOCK_BYTES))).encryptor()
+        self._stream = Cipher(AES128(secrets.token_bytes(KEY_BYTES)), CTR(bytes(KEY_BYTES))).encryptor()
         self._drawing = threading.Lock()
-
-    def __reduce__(self) -> Any:
-        """Let a copy, or another process, draw under a key of its own."""
-        return SecureGenerator, ()
 
     def bytes(self, length: int) -> bytes:
         """Return random bytes."""
         with self._drawing:
             return self._stream.update(bytes(length))
 
-    def random(self, size: Any = None, dtype: Any = np.float64, out: None = None) -> Any:  # type: ignore[override]
+    def random(self, size: Any = None) -> Any:
         """Return numbers of 53 bits in [0, 1)."""
-        if dtype is not np.float64 or out is not None:
-            raise UsageError("secure randomness draws new arrays of 64-bit numbers; leave dtype= and out= out")
         numbers = (self._words(math.prod(np.atleast_1d(1 if size is None else size))) >> np.uint64(11)) * _UNIT
         return float(numbers[0]) if size is None else numbers.reshape(size)
 
@@ -65,43 +53,17 @@ class SecureGenerator(np.random.Generator):
         """Return numbers between two others."""
         return low + (np.subtract(high, low)) * self.random(size)
 
-    def permutation(self, x: Any, axis: int = 0) -> Any:
-        """Return the numbers below ``x``, or the rows of an array, in a random order."""
-        count = x if isinstance(x, int | np.integer) else len(x)
-        # Ties have a chance of 2⁻⁶⁴ for each pair.
-        order = np.argsort(self._words(int(count)))
-        return order if isinstance(x, int | np.integer) else np.take(x, order, axis=axis)
+    def permutation(self, x: int) -> IntArray:
+        """Return the numbers below ``x`` in a random order; ties have a chance of 2⁻⁶⁴ for each pair."""
+        return np.argsort(self._words(x))
 
     def _words(self, count: int) -> WordArray:
         return np.frombuffer(self.bytes(8 * count), dtype=np.uint64)
 
 
-def _refused(name: str) -> Any:
-    def method(*_: object, **__: object) -> NoReturn:
-        raise UsageError(f"secure randomness does not draw by {name}; use random, uniform, permutation or bytes")
-
-    return method
-
-
-for _name in dir(np.random.Generator):
-    if not _name.startswith("_") and _name not in vars(SecureGenerator):
-        setattr(SecureGenerator, _name, _refused(_name))
-
-
-def secure_generator() -> SecureGenerator:
-    """Return a generator of secure randomness, under a fresh key."""
-    return SecureGenerator()
-
-
-def secure_randomness() -> Randomness:
-    """Return secure randomness, the default everywhere.
-
-    Examples
-    --------
-    >>> secure_randomness().seeded
-    False
-    """
-    return Randomness(secure_generator(), seeded=False)
+def secure_generator() -> np.random.Generator:
+    """Return secure randomness under a fresh key; it cannot be copied, as copies would draw the same."""
+    return cast(np.random.Generator, SecureGenerator())
 
 
 def seeded_randomness(seed: int, stream: int = RELEASE_STREAM, *part: int) -> Randomness:
@@ -119,14 +81,11 @@ def _checked_seed(seed: int) -> int:
 
 def as_randomness(source: Randomness | np.random.Generator | int | None) -> Randomness:
     """Turn what a caller passed as ``rng`` into Randomness: nothing gives secure randomness."""
-    # Secure randomness is made anew: one that was copied to another process would draw the same there.
-    if source is None or (isinstance(source, Randomness) and not source.seeded):
-        return secure_randomness()
-    if isinstance(source, Randomness):
-        return source
+    if source is None:
+        return Randomness(secure_generator(), seeded=False)
     if isinstance(source, np.random.Generator):
         return Randomness(source, seeded=True)
-    return seeded_randomness(source)
+    return source if isinstance(source, Randomness) else seeded_randomness(source)
 
 
 # Secure randomness that belongs to rows: the same row draws the same, in whatever order, batch or process.
@@ -142,12 +101,10 @@ def new_stream_key() -> bytes:
 
 def stream_key(source: Randomness | np.random.Generator | int | None = None, stream: int = RELEASE_STREAM) -> bytes:
     """Return the key of a stream of rows: a fresh secret one, that of a seed, or the next of a caller's generator."""
-    if source is None or (isinstance(source, Randomness) and not source.seeded):
+    if source is None:
         return new_stream_key()
-    if isinstance(source, Randomness):
-        return source.generator.bytes(KEY_BYTES)
-    if isinstance(source, np.random.Generator):
-        return source.bytes(KEY_BYTES)
+    if isinstance(source, Randomness | np.random.Generator):
+        return (source.generator if isinstance(source, Randomness) else source).bytes(KEY_BYTES)
     text = f"{_checked_seed(source)} {stream}".encode()
     return hashlib.blake2b(text, person=b"nearveil seed", digest_size=KEY_BYTES).digest()
 
@@ -192,10 +149,7 @@ class NumberedRows(RowKeystream):
             # Consecutive rows are consecutive counters: one stream.
             start = number.to_bytes(8, "big") + self.first.to_bytes(8, "big")
             return _encrypted(Cipher(AES128(self.key), CTR(start)), np.zeros((self.count, 2), dtype=np.uint64))
-        counters = np.empty((len(rows), 2), dtype=">u8")
-        counters[:, 0] = number
-        counters[:, 1] = rows
-        counters[:, 1] += np.uint64(self.first)
+        counters = np.column_stack([np.full(len(rows), number), rows + self.first]).astype(">u8")
         return _encrypted(Cipher(AES128(self.key), ECB()), counters)  # noqa: S305 - of counters, that is counter mode
 
 
@@ -223,16 +177,13 @@ class NamedRows(RowKeystream):
         return _encrypted(Cipher(AES128(subkey(self.key, "blocks")), ECB()), counters)  # noqa: S305
 
 
-def subkey(key: bytes, purpose: str, *parts: bytes) -> bytes:
-    """Return a key for one purpose only, bound to whatever else is given."""
-    state = hashlib.blake2b(key=key, person=purpose.encode(), digest_size=KEY_BYTES)
-    for part in parts:
-        state.update(len(part).to_bytes(8, "big") + part)
-    return state.digest()
+def subkey(key: bytes, purpose: str) -> bytes:
+    """Return a key for one purpose only."""
+    return hashlib.blake2b(key=key, person=purpose.encode(), digest_size=KEY_BYTES).digest()
 
 
 def _encrypted(cipher: Cipher[CTR] | Cipher[ECB], counters: WordArray) -> WordArray:
-    out = np.empty(counters.nbytes + _BLOCK_BYTES - 1, dtype=np.uint8)
+    out = np.empty(counters.nbytes + KEY_BYTES - 1, dtype=np.uint8)
     cipher.encryptor().update_into(np.ascontiguousarray(counters).view(np.uint8).reshape(-1).data, out.data)
     words: WordArray = out[: counters.nbytes].view("<u8").reshape(-1, 2)
     return words
@@ -243,11 +194,6 @@ EXPONENTIAL_TAIL = 2.0**-32
 
 EXPONENTIAL_REACH = 85 * math.log(2)
 """The longest draw of exponential noise, in mean lengths; a share of 2⁻⁸⁵ of the law lies beyond."""
-
-
-def standard_exponential(rng: np.random.Generator, rows: int, columns: int) -> FloatArray:
-    """Draw exponential noise of mean 1, row by row."""
-    return exponential_from_uniforms(rng.random((rows, columns, 2)))
 
 
 def exponential_from_uniforms(u: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from nearveil.errors import DataError, UsageError, without_context
 from nearveil.geodesy import wrap_longitude
-from nearveil.points import OUTSIDE, as_points, check_points, unusable
+from nearveil.points import as_points, check_points
 from nearveil.projection import exact_projection, fast_forward, fast_inverse
 from nearveil.types import BoolArray, FloatArray
 
@@ -26,27 +26,16 @@ PUBLISHED_DECIMALS = 6
 _EDGE_TOLERANCE_DEG = 1e-9
 _MAX_RADIUS_M = 5_000_000.0
 _LEAST_EXTENT_DEG = 0.001
-# The Gaussian curvature of the WGS84 ellipsoid is largest on the equator, where it is that of a sphere with
-# this radius (the polar semi-axis). Rauch's comparison theorem then bounds the projection's stretching.
-_LEAST_CURVATURE_RADIUS_M = 6_356_752.3
+_NO_MAP = "this needs a region; give one, such as region='berlin', a box, or a GeoJSON file"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Region:
     """A public bounding box, chosen by the operator and never read off the data.
 
-    Three coordinate systems meet here. *Degrees* are WGS84 (latitude, longitude). *Meters* are (x, y), east and
-    north of the center, in a local azimuthal equidistant projection. The *square* is [-1, 1]²: meters divided by
-    one length (``isotropic``, true discs) or each axis of degrees by its own (``per-axis``, as in the paper).
-
-    Parameters
-    ----------
-    south, west, north, east : float
-        Edges in degrees. ``west > east`` means that the box crosses the antimeridian.
-    scaling : {"isotropic", "per-axis"}
-        How the square is scaled.
-    name : str, optional
-        A name to print.
+    Its edges are WGS84 *degrees*; ``west > east`` means that it crosses the antimeridian. *Meters* are (x, y), east and
+    north of the center, in a local azimuthal equidistant projection. The *square* is [-1, 1]²: meters divided by one
+    length (the ``scaling`` "isotropic", true discs) or each axis of degrees by its own ("per-axis", as in the paper).
 
     Examples
     --------
@@ -66,35 +55,25 @@ class Region:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        edges = (self.south, self.west, self.north, self.east)
-        if not all(abs(edge) <= limit for edge, limit in zip(edges, (90, 180, 90, 180), strict=True)):
+        edges = zip((self.south, self.west, self.north, self.east), (90, 180, 90, 180), strict=True)
+        is_on_earth = all(abs(edge) <= limit for edge, limit in edges)
+        if not is_on_earth or min(self.height_deg, self.width_deg) < _LEAST_EXTENT_DEG:
             raise UsageError(
-                "a region's edges must be numbers in degrees, in the order south, west, north, east: latitudes from "
-                "-90 to 90 and longitudes from -180 to 180"
-            )
-        if self.south >= self.north or self.width_deg <= 0:
-            raise UsageError(
-                "the region has no area: south must be less than north and west must differ from east "
-                "(the order is south, west, north, east)"
-            )
-        if min(self.height_deg, self.width_deg) < _LEAST_EXTENT_DEG:
-            raise UsageError(
-                "the region is smaller than about 100 m; choose a larger one, users are published within it"
+                "a region is south, west, north, east in degrees: latitudes from -90 to 90, the second greater, and "
+                "longitudes from -180 to 180; each pair at least 0.001 apart, about 100 m"
             )
         if self.scaling not in ("isotropic", "per-axis"):
             raise UsageError("a region's scaling is either 'isotropic' or 'per-axis'")
-        if self.width_deg > 180 or self.radius_m > _MAX_RADIUS_M:
+        if not self.is_whole_earth and (self.width_deg > 180 or self.radius_m > _MAX_RADIUS_M):
             raise UsageError(
                 "the region reaches farther than 5,000 km from its center, where one flat map bends distances too "
                 "much; choose a smaller region (across the antimeridian, west is greater than east: 177 to -178)"
             )
 
-    # -- shape -----------------------------------------------------------------------------------------------
-
     @property
     def is_whole_earth(self) -> bool:
-        """Whether it is no box on a map, but contains every location."""
-        return False
+        """Whether it contains every location: it has no map in meters, and what is published is only rounded."""
+        return self.width_deg == 360.0 and self.height_deg == 180.0
 
     @property
     def width_deg(self) -> float:
@@ -115,12 +94,25 @@ class Region:
     @property
     def half_extent_m(self) -> tuple[float, float]:
         """Half width and half height of the box of meters that holds the whole region."""
-        return _shape(self.south, self.width_deg, self.north)[:2]
+        return self._shape[:2]
 
     @property
     def radius_m(self) -> float:
         """Distance from the center to the farthest point of the region."""
-        return _shape(self.south, self.width_deg, self.north)[2]
+        return self._shape[2]
+
+    @cached_property
+    def _shape(self) -> tuple[float, float, float]:
+        """Half width, half height and radius in meters, from the projected outline."""
+        if self.is_whole_earth:
+            raise UsageError(_NO_MAP)
+        steps = np.linspace(-self.width_deg / 2, self.width_deg / 2, 65)
+        # The equator is where a box that straddles it is widest.
+        rise = np.append(np.linspace(self.south, self.north, 65), np.clip(0.0, self.south, self.north))
+        longitude = np.concatenate([steps, steps, np.full(66, steps[0]), np.full(66, steps[-1])])
+        latitude = np.concatenate([np.full(65, self.south), np.full(65, self.north), rise, rise])
+        x, y = exact_projection(self.centre[0], 0.0).transform(longitude, latitude)
+        return float(np.abs(x).max()), float(np.abs(y).max()), float(np.hypot(x, y).max())
 
     @property
     def half_extent_square(self) -> tuple[float, float]:
@@ -135,12 +127,6 @@ class Region:
         """Meters on the ground for one unit of the square (per-axis: of its longer axis)."""
         return max(self.half_extent_m)
 
-    @property
-    def largest_stretch(self) -> float:
-        """Upper bound on meters in the projection per meter on the ground, for any two points of the region."""
-        angle = self.radius_m / _LEAST_CURVATURE_RADIUS_M
-        return angle / math.sin(angle)
-
     def same_edges(self, other: Region) -> bool:
         """Whether the other is the same box, whatever it is called and however it is scaled."""
         return replace(self, scaling="isotropic", name=None) == replace(other, scaling="isotropic", name=None)
@@ -152,8 +138,6 @@ class Region:
     def __str__(self) -> str:
         box = ",".join(f"{edge:.9g}" for edge in (self.south, self.west, self.north, self.east))
         return f"{self.name} ({box})" if self.name else box
-
-    # -- membership ------------------------------------------------------------------------------------------
 
     def contains(self, points: object) -> BoolArray:
         """Whether each (latitude, longitude) lies in the region, edges included."""
@@ -172,24 +156,11 @@ class Region:
             raise DataError("there are no points; give at least one row")
         return check_points(array, self)
 
-    def check_place(self, place: tuple[float, float], name: str) -> FloatArray:
-        """Return one location as an array of one row; raise if it is not inside the region. Errors call it ``name``."""
-        array = as_points([place])
-        for reason in unusable(array, self):
-            what = f"{reason} {self}" if reason == OUTSIDE else reason
-            raise UsageError(f"{name} is {what}; correct it: latitude first, then longitude, in degrees")
-        return array
-
-    @without_context()
     def clip(self, points: object) -> FloatArray:
-        """Move points outside the region to its edge; refuse what is not on Earth."""
-        return self.to_edge(check_points(as_points(points)))
-
-    def to_edge(self, points: FloatArray) -> FloatArray:
         """Move locations outside the region to its edge; those inside stay exactly where they are."""
-        half = np.array([self.width_deg, self.height_deg]) / 2
-        at_edge = self._around_center(np.clip(self._from_center(points), -half, half))
-        return np.where(self.contains(points)[:, None], points, at_edge)
+        array, half = as_points(points), np.array([self.width_deg, self.height_deg]) / 2
+        at_edge = self._around_center(np.clip(self._from_center(array), -half, half))
+        return np.where(self.contains(array)[:, None], array, at_edge)
 
     def publish(self, points: FloatArray) -> FloatArray:
         """Clamp points to the region and round them to the public grid: the last step of every release."""
@@ -209,38 +180,19 @@ class Region:
         latitude, longitude = self.centre
         return np.column_stack([latitude + offsets[:, 1], wrap_longitude(longitude + offsets[:, 0])])
 
-    # -- degrees <-> meters ----------------------------------------------------------------------------------
-
     def to_metres(self, points: object) -> FloatArray:
         """Project (latitude, longitude) to meters (x, y) east and north of the center."""
+        if self.is_whole_earth:
+            raise UsageError(_NO_MAP)
         array, (latitude, longitude) = as_points(points), self.centre
-        fast = fast_forward(latitude, self.height_deg / 2, self.width_deg / 2)
         offsets = np.column_stack([wrap_longitude(array[:, 1] - longitude), array[:, 0]])
-        if fast is not None and fast.covers(offsets):
-            return fast(offsets)
-        return np.column_stack(exact_projection(latitude, longitude).transform(array[:, 1], array[:, 0]))
+        return fast_forward(latitude, self.height_deg / 2, self.width_deg / 2)(offsets)
 
     def from_metres(self, xy: FloatArray) -> FloatArray:
         """Invert `to_metres`; points beyond the region's box of meters are moved to its edge first."""
         half, (latitude, longitude) = self.half_extent_m, self.centre
-        inside = np.clip(xy, np.negative(half), half)
-        fast = fast_inverse(latitude, *half)
-        if fast is not None:
-            offsets = fast(inside)
-            return np.column_stack([offsets[:, 1], wrap_longitude(longitude + offsets[:, 0])])
-        east, north = exact_projection(latitude, longitude).transform(inside[:, 0], inside[:, 1], direction="INVERSE")
-        return np.column_stack([north, east])
-
-    def location_to_metres(self, latitude: float, longitude: float) -> tuple[float, float]:
-        """Project one location, quickly; the error of one outside the region names no coordinate."""
-        (south_north, west_east), half_height, half_width = self.centre, self.height_deg / 2, self.width_deg / 2
-        is_near = abs(latitude - south_north) <= half_height + _EDGE_TOLERANCE_DEG and abs(longitude) <= 360.0
-        if not (is_near and abs(wrap_longitude(longitude - west_east)) <= half_width + _EDGE_TOLERANCE_DEG):
-            raise DataError(f"the location is outside the region {self}")
-        x_m, y_m = exact_projection(*self.centre).transform(float(longitude), float(latitude))
-        return x_m, y_m
-
-    # -- degrees <-> square ----------------------------------------------------------------------------------
+        offsets = fast_inverse(latitude, *half)(np.clip(xy, np.negative(half), half))
+        return np.column_stack([offsets[:, 1], wrap_longitude(longitude + offsets[:, 0])])
 
     def to_square(self, points: object) -> FloatArray:
         """Map (latitude, longitude) of the region to (x, y) in [-1, 1]²."""
@@ -258,66 +210,12 @@ class Region:
         return self._around_center(np.clip(xy, -1.0, 1.0) * (self.width_deg / 2, self.height_deg / 2))
 
 
-class _WholeEarth(Region):
-    """All locations: what is published without a region is checked and rounded by it. It has no flat map."""
-
-    def __post_init__(self) -> None:
-        """Skip the checks of a region that is drawn on a map."""
-
-    def __str__(self) -> str:
-        return str(self.name)
-
-    @property
-    def is_whole_earth(self) -> bool:
-        """Whether it is no box on a map, but contains every location."""
-        return True
-
-    @property
-    def half_extent_m(self) -> tuple[float, float]:
-        """No flat map has one."""
-        raise UsageError("this needs a region; give one, such as region='berlin', a box, or a GeoJSON file")
-
-    @property
-    def radius_m(self) -> float:
-        """No flat map has one."""
-        return self.half_extent_m[0]
-
-    def contains(self, points: object) -> BoolArray:
-        """Every location on Earth."""
-        latitude, longitude = as_points(points).T
-        return np.asarray((np.abs(latitude) <= 90.0) & (longitude >= -180.0) & (longitude <= 360.0))
-
-    def publish(self, points: FloatArray) -> FloatArray:
-        """Round points to the public grid."""
-        rounded = np.rint(points * 10.0**PUBLISHED_DECIMALS) / 10.0**PUBLISHED_DECIMALS
-        rounded[rounded[:, 1] >= 180.0, 1] -= 360.0
-        return rounded
-
-    def to_metres(self, points: object) -> FloatArray:
-        """Refuse to project."""
-        del points
-        return np.array(self.half_extent_m)
+WHOLE_EARTH = Region(-90.0, -180.0, 90.0, 180.0, name="the whole Earth")
+"""Where mechanisms that need no map publish."""
 
 
-WHOLE_EARTH: Region = _WholeEarth(-90.0, -180.0, 90.0, 180.0, name="the whole Earth")
+# From what an operator writes to a Region: a name, four numbers, or a GeoJSON file. San Francisco's box is the paper's.
 
-
-@lru_cache(maxsize=64)
-def _shape(south: float, width_deg: float, north: float) -> tuple[float, float, float]:
-    """Half width, half height and radius in meters, from the projected outline (longitude does not matter)."""
-    steps = np.linspace(-width_deg / 2, width_deg / 2, 65)
-    # The equator is where a box that straddles it is widest.
-    rise = np.append(np.linspace(south, north, 65), np.clip(0.0, south, north))
-    longitude = np.concatenate([steps, steps, np.full(66, steps[0]), np.full(66, steps[-1])])
-    latitude = np.concatenate([np.full(65, south), np.full(65, north), rise, rise])
-    x, y = exact_projection((south + north) / 2, 0.0).transform(longitude, latitude)
-    return float(np.abs(x).max()), float(np.abs(y).max()), float(np.hypot(x, y).max())
-
-
-# From what an operator writes to a Region: a name, four numbers, or a GeoJSON file.
-
-
-# Public boxes: south, west, north, east. San Francisco's is the paper's.
 NAMED_REGIONS: dict[str, tuple[float, float, float, float]] = {
     "berlin": (52.33, 13.08, 52.68, 13.77),
     "fiji": (-19.5, 176.8, -15.5, -178.0),
@@ -329,25 +227,20 @@ NAMED_REGIONS: dict[str, tuple[float, float, float, float]] = {
     "sydney": (-34.17, 150.50, -33.57, 151.35),
     "tokyo": (35.50, 139.40, 35.90, 140.00),
 }
+"""Public boxes: south, west, north, east."""
 
 
-def named_region(name: str, scaling: Scaling = "isotropic") -> Region:
-    """Return a region that Nearveil knows by name.
-
-    Examples
-    --------
-    >>> named_region("san-francisco").south
-    37.5
-    """
+def named_region(name: str) -> Region:
+    """Return a region that Nearveil knows by name."""
     if name not in NAMED_REGIONS:
         raise UsageError(
             f"there is no region named {name!r}; use one of {', '.join(NAMED_REGIONS)}, four numbers "
             "south,west,north,east, or a GeoJSON file"
         )
-    return Region(*NAMED_REGIONS[name], scaling=scaling, name=name)
+    return Region(*NAMED_REGIONS[name], name=name)
 
 
-def parse_region(text: str, scaling: Scaling = "isotropic") -> Region:
+def parse_region(text: str) -> Region:
     """Read a region from a name, ``"south,west,north,east"`` in degrees, or the path of a GeoJSON file.
 
     Examples
@@ -356,15 +249,14 @@ def parse_region(text: str, scaling: Scaling = "isotropic") -> Region:
     37.9
     """
     if text.endswith((".geojson", ".json")):
-        west, south, east, north = _box_in_geojson(Path(text))
-        return Region(south, west, north, east, scaling=scaling, name=Path(text).stem)
+        return _region_in_geojson(Path(text))
     if "," not in text:
-        return named_region(text, scaling)
+        return named_region(text)
     try:
-        south, west, north, east = (float(part) for part in text.split(","))
+        south, west, north, east = map(float, text.split(","))
     except ValueError:
         raise UsageError("a region in numbers is south,west,north,east in degrees, four numbers") from None
-    return Region(south, west, north, east, scaling=scaling)
+    return Region(south, west, north, east)
 
 
 def as_region(region: Region | str) -> Region:
@@ -373,57 +265,44 @@ def as_region(region: Region | str) -> Region:
 
 
 def region_around(points: FloatArray, margin: float = 0.05) -> Region:
-    """Return a box around locations, for experiments and pictures alone: its edges tell where they are.
-
-    Examples
-    --------
-    >>> region_around(np.array([[-17.0, 179.5], [-18.0, -179.5]])).west
-    179.45
-    """
-    around = np.sort(points[:, 1])
-    # The widest gap between neighbors, around the Earth, is outside.
-    gaps = np.append(np.diff(around), around[0] + 360 - around[-1])
-    first = int(np.argmax(gaps) + 1) % len(around)
-    width = 360 - float(gaps.max())
-    south, north = float(points[:, 0].min()), float(points[:, 0].max())
-    aside, above = (max(margin * extent, 10 * _LEAST_EXTENT_DEG) for extent in (width, north - south))
-    west = wrap_longitude(float(around[first]) - aside)
-    east = wrap_longitude(west + width + 2 * aside)
+    """Return a box around locations, for experiments and pictures alone: its edges tell where they are."""
+    south, west, north, east = _box_around(points)
+    aside, above = (max(margin * extent, 10 * _LEAST_EXTENT_DEG) for extent in ((east - west) % 360, north - south))
+    west, east = wrap_longitude(west - aside), wrap_longitude(east + aside)
     return Region(max(south - above, -90.0), west, min(north + above, 90.0), east)
 
 
-def _box_in_geojson(path: Path) -> tuple[float, float, float, float]:
-    """West, south, east, north of a GeoJSON file: its own bbox, else the box around its polygons."""
+def _box_around(points: FloatArray) -> tuple[float, float, float, float]:
+    """South, west, north, east: the widest gap between longitudes, around the Earth, is outside."""
+    around = np.sort(wrap_longitude(points[:, 1]))
+    first = int(np.argmax(np.diff(around, prepend=around[-1] - 360)))
+    return float(points[:, 0].min()), float(around[first]), float(points[:, 0].max()), float(around[first - 1])
+
+
+def _region_in_geojson(path: Path) -> Region:
+    """Return the region of a GeoJSON file: its own bbox, else the box around the corners of its polygons."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         if "bbox" in document:
             # RFC 7946: west, south[, height], east, north[, height]; west > east across the antimeridian.
             box = [float(edge) for edge in document["bbox"]]
             west, south, east, north = box if len(box) == 4 else (*box[:2], *box[3:5])
-            return west, south, east, north
-        longitudes, latitudes = np.array(list(_positions(document)), dtype=float).T
+        else:
+            south, west, north, east = _box_around(np.array(list(_corners(document)), dtype=np.float64)[:, ::-1])
     except OSError as error:
         raise UsageError(f"the region file {path} cannot be read: {error.strerror}") from None
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
         raise UsageError(
             f"the region file {path} is no GeoJSON with a polygon or a bbox; export the area as a GeoJSON polygon"
         ) from None
-    if longitudes.max() > 180 or (longitudes.min() == -180 and longitudes.max() == 180):
-        # Across the antimeridian: drawn on beyond 180, or cut in two there, as RFC 7946 asks for.
-        longitudes %= 360
-    west, east = (float(edge) - 360 * bool(edge > 180) for edge in (longitudes.min(), longitudes.max()))
-    return west, float(latitudes.min()), east, float(latitudes.max())
+    return Region(south, west, north, east, name=path.stem)
 
 
-def _positions(node: Any) -> Iterator[tuple[float, float]]:
-    """Every corner of the polygons in a GeoJSON object, however deep; not points, as these may be users."""
-    if isinstance(node, list) and node and not isinstance(node[0], list | dict):
-        yield node[0], node[1]
-    elif isinstance(node, list):
-        for part in node:
-            yield from _positions(part)
-    elif node["type"] in ("Polygon", "MultiPolygon"):
-        yield from _positions(node["coordinates"])
-    else:
-        children = {"FeatureCollection": "features", "Feature": "geometry", "GeometryCollection": "geometries"}
-        yield from _positions(node[children[node["type"]]])
+def _corners(shape: dict[str, Any]) -> Iterator[tuple[float, float]]:
+    """Longitude and latitude of every corner of polygons; not points, as these may be users."""
+    kind = shape["type"]
+    for part in shape.get("features", [shape["geometry"]] if kind == "Feature" else []):
+        yield from _corners(part)
+    if kind in ("Polygon", "MultiPolygon"):
+        for polygon in shape["coordinates"] if kind == "MultiPolygon" else [shape["coordinates"]]:
+            yield from ((corner[0], corner[1]) for ring in polygon for corner in ring)

@@ -24,8 +24,4 @@ ProgressBar = Callable[[str, int | None], AbstractContextManager[Progress]]
 def no_bar(title: str, total: int | None) -> AbstractContextManager[Progress]:
     """Show nothing."""
     del title, total
-    return nullcontext(_ignore)
-
-
-def _ignore(done: int) -> None:
-    del done
+    return nullcontext(lambda done: None)

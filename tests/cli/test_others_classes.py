@@ -1,4 +1,4 @@
-"""A mechanism and an attack from outside the package, by file and by entry point, everywhere that ours are."""
+"""A mechanism and an attack from outside the package, by file and by module, everywhere that ours are."""
 
 import json
 import sys
@@ -53,26 +53,19 @@ class StartIsIt(nv.Attack):
 
 @pytest.fixture
 def own_file(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A module, which is there once in a process, so that each test has its own; also announced as a package's."""
+    """A module, which is there once in a process, so that each test has its own."""
     path = tmp_path / f"others_{abs(hash(request.node.name))}.py"
     path.write_text(OWN)
-    folder = tmp_path / "others-1.0.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
-    (folder / "entry_points.txt").write_text(
-        f"[nearveil.mechanisms]\ntheir-rounding = {path.stem}:Rounded\n"
-        f"[nearveil.attacks]\ntheir-attack = {path.stem}:StartIsIt\n"
-    )
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.syspath_prepend(str(tmp_path))
     return path
 
 
-@pytest.mark.parametrize("way", ["file", "entry point"])
+@pytest.mark.parametrize("way", ["file", "module"])
 def test_protect_and_attack(way: str, run: Run, own_file: Path, city: FloatArray, tmp_path: Path) -> None:
     source, output = write_people(tmp_path / "people.csv", city[:300]), tmp_path / "out.csv"
-    mechanism = f"{own_file}:Rounded" if way == "file" else "their-rounding"
-    attack = f"{own_file}:StartIsIt" if way == "file" else "their-attack"
+    module = own_file if way == "file" else own_file.stem
+    mechanism, attack = f"{module}:Rounded", f"{module}:StartIsIt"
     named = ("--mechanism", mechanism, "--region", "san-francisco")
     done = run("protect", source, output, *named, "--set", "cell_m=2km")
     assert done.code == 0, done.err

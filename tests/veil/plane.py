@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from nearveil.sphere import unit_vectors
 from nearveil.types import FloatArray
 from nearveil.veil import R
 
@@ -21,8 +22,3 @@ class Plane:
     def degrees(self, meters: FloatArray) -> FloatArray:
         x, y, z = (np.column_stack([meters / R, np.sqrt(1 - ((meters / R) ** 2).sum(axis=1))]) @ self._axes).T
         return np.degrees(np.column_stack([np.arctan2(z, np.hypot(x, y)), np.arctan2(y, x)]))
-
-
-def unit_vectors(degrees: FloatArray) -> FloatArray:
-    phi, lam = np.radians(degrees).T
-    return np.column_stack([np.cos(phi) * np.cos(lam), np.cos(phi) * np.sin(lam), np.sin(phi)])

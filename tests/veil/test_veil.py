@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -49,6 +50,15 @@ def test_vectors(vector: dict[str, Any]) -> None:
         assert apart_m(answer, then["blurred"]) <= 3
         assert -180 <= answer[1] < 180
         assert "-0.0" not in map(str, answer)
+
+
+def test_veil_js_gives_the_answers_of_the_test_vectors() -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs node (Debian: nodejs)")
+    folder = Path(__file__).parents[2] / "clients" / "js"
+    done = subprocess.run([node, "veil.test.js"], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_answers_depend_on_nothing_but_the_arguments() -> None:

@@ -11,8 +11,6 @@ from nearveil.attacks.zo_lia import ZOLIA
 from nearveil.errors import UsageError
 from nearveil.plugins import load_class, reference
 
-ENTRY_POINTS = "nearveil.attacks"
-
 ATTACKS: dict[str, type[Attack]] = {one.name: one for one in (GILIA, ZOLIA, Adaptive, Unfolding)}
 """Nearveil's own, in the order of tables. A new one joins here, and is then everywhere."""
 
@@ -23,7 +21,7 @@ def attacks_for(answers: Answers) -> list[str]:
 
 
 def attack_class(name: str) -> type[Attack]:
-    """Return an attack by its name, as ``file.py:Class``, or as the entry point of another package.
+    """Return an attack by its name, or as ``file.py:Class``.
 
     Examples
     --------
@@ -33,7 +31,7 @@ def attack_class(name: str) -> type[Attack]:
     if name in ATTACKS:
         return ATTACKS[name]
     try:
-        found = load_class(name, Attack, group=ENTRY_POINTS, kind="attack")  # type: ignore[type-abstract]
+        found = load_class(name, Attack, "attack")  # type: ignore[type-abstract]
     except UsageError as error:
         if ":" in name:
             raise

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import lazy_loader
 
+from nearveil.errors import without_context
+
 if TYPE_CHECKING:
     from nearveil.audit.auditor import AuditReport
 
@@ -24,6 +26,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 class _CallablePackage(ModuleType):
     """The verb and the package have one name, so the package can be called."""
 
+    @without_context()
     def __call__(self, *arguments: Any, **options: Any) -> AuditReport:
         report: AuditReport = import_module("nearveil.audit.auditor").audit(*arguments, **options)
         return report

@@ -37,7 +37,7 @@ from nearveil.attacks.oracle import (
     PersonOracle,
     Spot,
 )
-from nearveil.client.oracle import StartSearch, degrees_of
+from nearveil.client.oracle import StartSearch, degrees_of, true_metres
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack import AttackOutcome
 from nearveil.evaluation.attack_experiment import AttackSetup, set_up_attacks
@@ -290,8 +290,7 @@ def attack_adapter(
     seed: int = 1,
 ) -> AttackOutcome:
     """Attack one's own service through an adapter, and put the result beside the truth."""
-    place = region.to_metres(region.check_place(truth, "truth="))[0]
-    true_m = (float(place[0]), float(place[1]))
+    true_m = true_metres(region, truth)
     if not answers.is_list:
         (setup,) = set_up_attacks([method], region, colluders=[1], tau_m=tau_m, answers=answers)
         result = setup.attack.locate(adapter.person_oracle(answers))

@@ -17,7 +17,7 @@ from nearveil.attacks.base import Outcome
 from nearveil.attacks.oracle import Spot
 from nearveil.client.calls import ServiceError
 from nearveil.client.http import Client
-from nearveil.client.oracle import Attacker, Epochs, MadeUpAccounts, Patience, StartSearch, degrees_of
+from nearveil.client.oracle import Attacker, Epochs, MadeUpAccounts, Patience, StartSearch, degrees_of, true_metres
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack_experiment import AttackSetup, set_up_attacks
 from nearveil.io.synthetic import synthetic_city
@@ -308,9 +308,7 @@ class Audit:
         """Create targets and have them published, or return the known one."""
         known = self._plan.known_target
         if known is not None:
-            place = self._region.check_place((known.latitude, known.longitude), "truth=")
-            place_m = self._region.to_metres(place)[0]
-            return [_Target(known.person, (float(place_m[0]), float(place_m[1])))]
+            return [_Target(known.person, true_metres(self._region, (known.latitude, known.longitude)))]
         places = synthetic_city(self._plan.targets, self._region, rng=self._plan.seed)
         people = accounts.create("target", len(places))
         receipts = [

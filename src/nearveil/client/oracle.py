@@ -17,6 +17,7 @@ from nearveil.attacks.base import rank_of, step_from
 from nearveil.attacks.oracle import CountedOracle, OutOfQueriesError, Spot
 from nearveil.client.calls import TOO_MANY, Receipt, ServiceError
 from nearveil.client.http import Client
+from nearveil.errors import UsageError
 from nearveil.nearby.index import Person
 from nearveil.region import Region
 
@@ -59,6 +60,16 @@ def degrees_of(region: Region, spot: Spot) -> tuple[float, float]:
     """Latitude and longitude of a spot; one beyond the region is moved to its edge."""
     latitude, longitude = region.clip(region.from_metres(np.array([spot])))[0]
     return float(latitude), float(longitude)
+
+
+def true_metres(region: Region, truth: tuple[float, float]) -> Spot:
+    """Return where one's own account is, in meters; the error of a location outside the region does not name it."""
+    if not region.contains([truth])[0]:
+        raise UsageError(
+            f"truth= is outside the region {region}; correct it: latitude first, then longitude, in degrees"
+        )
+    x_m, y_m = region.to_metres([truth])[0].tolist()
+    return x_m, y_m
 
 
 class Attacker:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
-from nearveil.errors import UsageError, naming_keywords
+from nearveil.errors import UsageError, naming_keywords, without_context
 from nearveil.geodesy import wrap_longitude
 from nearveil.privacy.guarantee import FURTHER_RELEASES, SEEDED_NOTE, Guarantee, PrivacyDefinition
 from nearveil.randomness import NumberedRows, Randomness, RowKeystream, as_randomness, seeded_randomness, stream_key
@@ -226,6 +226,7 @@ class Mechanism(ABC):
 
     # -- publishing -------------------------------------------------------------------------------------------
 
+    @without_context()
     def perturb(
         self,
         points: object,

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any, Literal, Self, get_args
 
-from nearveil.errors import UsageError
+from nearveil.errors import UsageError, without_context
 from nearveil.lengths import meters
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.fit_cost import with_fit_cost
@@ -137,6 +137,7 @@ class DPRS(Mechanism):
 
     # -- intervals -------------------------------------------------------------------------------------------
 
+    @without_context()
     def fit(self, points: object, y: object = None, *, progress: Progress | None = None) -> Self:
         """Build the private intervals from users' locations; with ``intervals`` given, only check the locations.
 

@@ -179,7 +179,7 @@ def _spread_counts(density: Density, layout: Layout) -> FloatArray:
     """Return how many people each smallest box holds; those of a box of the density are spread over it."""
     region, boxes = layout.region, np.zeros(layout.shape)
     size = np.column_stack([density.height_deg, density.width_deg])
-    low, high = (region.to_edge(density.points + side * size / 2) for side in (-1, 1))
+    low, high = (region.clip(density.points + side * size / 2) for side in (-1, 1))
     # A box that reaches beyond the region counts with the share that lies inside.
     kept = (high - low + 180) % 360 - 180
     share = np.divide(kept, size, out=np.ones_like(size), where=size > 0).clip(0.0, 1.0).prod(axis=1)

@@ -15,7 +15,7 @@ from nearveil.mechanisms.intervals import Intervals, centres_for, check_gamma
 from nearveil.mechanisms.nearest import NearestCentre
 from nearveil.privacy.accounting import QUERIES_PER_ROUND, LaplaceAnswers
 from nearveil.privacy.guarantee import check_count, check_positive
-from nearveil.randomness import Randomness, as_randomness, standard_exponential
+from nearveil.randomness import Randomness, as_randomness, exponential_from_uniforms
 from nearveil.region import Region
 from nearveil.types import BoolArray, FloatArray, IntArray, Progress
 
@@ -165,7 +165,7 @@ def cells_of(whole: IntArray, region: Region, columns: int, rows: int) -> IntArr
 def fixed_point_laplace(exact: IntArray, scale: float, rng: np.random.Generator) -> FloatArray:
     """Add Laplace noise of ``scale`` to whole multiples of 1 / FIXED_POINT and return plain numbers."""
     # The difference of two exponentials, each with a long reach: one alone would leave holes between whole numbers.
-    pair = standard_exponential(rng, exact.size, 2)
+    pair = exponential_from_uniforms(rng.random((exact.size, 2, 2)))
     noise = np.rint(scale * FIXED_POINT * (pair[:, 0] - pair[:, 1])).reshape(exact.shape)
     return (exact + noise) / FIXED_POINT
 

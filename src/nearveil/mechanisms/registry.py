@@ -1,7 +1,7 @@
 """The mechanisms by name, Nearveil's own and others': names, labels, strengths, and checks of others' classes.
 
 An entry in `MECHANISMS` adds a mechanism to every command, table and picture. Somebody else's class needs none: by
-`mechanism_entry` it is used as ``file.py:Class``, ``package.module:Class`` or an entry point ``nearveil.mechanisms``.
+`mechanism_entry` it is used as ``file.py:Class`` or ``package.module:Class``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from nearveil.privacy.guarantee import Guarantee
 from nearveil.randomness import NumberedRows, stream_key
 from nearveil.region import Region
 from nearveil.types import FloatArray
-
-ENTRY_POINTS = "nearveil.mechanisms"
 
 Strength = Literal["noise_m", "hide_among", "epsilon"]
 """The constructor's parameter that says how strongly users are hidden."""
@@ -108,7 +106,7 @@ MECHANISMS = {entry.name: entry for entry in _ENTRIES}
 
 
 def mechanism_entry(name: str) -> MechanismEntry:
-    """Return what is known of a mechanism by its name, as ``file.py:Class``, or as another package's entry point.
+    """Return what is known of a mechanism by its name, or as ``file.py:Class``.
 
     Somebody else's class is checked first: that it can be built, and draws as it must.
     """
@@ -117,7 +115,7 @@ def mechanism_entry(name: str) -> MechanismEntry:
     from nearveil.plugins import load_class  # noqa: PLC0415 - for others' classes only
 
     try:
-        found = load_class(name, Mechanism, group=ENTRY_POINTS, kind="mechanism")  # type: ignore[type-abstract]
+        found = load_class(name, Mechanism, "mechanism")  # type: ignore[type-abstract]
     except UsageError as error:
         if ":" in name:
             raise

@@ -74,7 +74,7 @@ def import_people(
         has_id = np.array([one is not None and is_person_id(one) for one in ids], dtype=np.bool_)
         has_place: BoolArray = np.isfinite(places[:, 0]) & np.isfinite(places[:, 1])
         if clip:
-            places[has_place] = region.to_edge(places[has_place])
+            places[has_place] = region.clip(places[has_place])
         has_place[has_place] = region.contains(places[has_place])
         rows = np.flatnonzero(has_id & has_place)
         names = [str(ids[row]) for row in rows.tolist()]

@@ -20,10 +20,12 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from nearveil.errors import UsageError
+from nearveil.errors import DataError, UsageError
+from nearveil.geodesy import wrap_longitude
 from nearveil.mechanisms.srr import interleave
 from nearveil.nearby._grid import FIRST, NOBODY, Few, Grid, nearest_of
 from nearveil.nearby.stores.base import LeftError, PublishedBatch
+from nearveil.projection import exact_projection
 from nearveil.randomness import KEY_BYTES, Randomness, as_randomness
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, WordArray
@@ -38,6 +40,7 @@ _LEAST_ROOM = 16
 _SPARE_SHARE = 16
 _PIECE = 512
 _PAUSE_S = 1e-4
+_EDGE_DEG = 1e-9
 # Of a million people: to look at so many takes as long as to search the grid for them.
 _MOST_FEW = 2_000
 _MOST_GROUPS_KEPT = 64
@@ -100,7 +103,6 @@ class NearbyIndex(Generic[P]):
         rng: Randomness | np.random.Generator | int | None = None,
     ) -> None:
         self.region = region
-        self._project = region.location_to_metres
         self._roster: _Roster[P] = _Roster(None if rng is None else as_randomness(rng).generator)
         self._changing = threading.Lock()
         self._building = threading.Lock()
@@ -143,7 +145,7 @@ class NearbyIndex(Generic[P]):
 
         Raises DataError if the place is not in the region, and its `LeftError` if the list cannot go on where it ended.
         """
-        x_m, y_m = self._project(latitude, longitude)
+        x_m, y_m = self.to_metres(latitude, longitude)
         return self.ranked_metres(x_m, y_m, k, exclude, within_m, filtered)
 
     def ranked_metres(
@@ -221,8 +223,13 @@ class NearbyIndex(Generic[P]):
                     del self._few[groups]
 
     def to_metres(self, latitude: float, longitude: float) -> tuple[float, float]:
-        """Project one place of the region; raises DataError if it is not in the region."""
-        return self._project(latitude, longitude)
+        """Project one place of the region, quickly; raises DataError if it is not in the region."""
+        region, (south_north, west_east) = self.region, self.region.centre
+        is_near = abs(latitude - south_north) <= region.height_deg / 2 + _EDGE_DEG and abs(longitude) <= 360.0
+        if not (is_near and abs(wrap_longitude(longitude - west_east)) <= region.width_deg / 2 + _EDGE_DEG):
+            raise DataError(f"the location is outside the region {region}")
+        x_m, y_m = exact_projection(south_north, west_east).transform(float(longitude), float(latitude))
+        return x_m, y_m
 
     def sample(self, count: int, rng: np.random.Generator) -> tuple[list[P], FloatArray]:
         """Return some people, all of them if they are fewer, and their published places in degrees."""

@@ -16,8 +16,7 @@ ROWS_ADD_UP = (
 FITTED_HERE = "The {0} were fitted on the users published here: 'Together' holds for them."
 AS_STATED = "Where the {0} come from, and what that cost, is taken as stated. It cannot be checked here."
 NOT_OURS = (
-    "The author of {} states this. The class passed the conformance suite (nearveil.audit.conformance), and nobody here has "
-    "proved its guarantee."
+    "The author of {} states this. The class passed our conformance suite, and nobody here has proved its guarantee."
 )
 LEFT_OUT = (
     "Rows that cannot be used, such as those outside the region, are left out. Anyone who knows that a user is in the "

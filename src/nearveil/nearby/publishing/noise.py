@@ -18,6 +18,8 @@ from nearveil.nearby.stores.base import STEP_M, Point
 from nearveil.randomness import exponential_from_uniforms
 from nearveil.types import FloatArray, IntArray, WordArray
 
+_LEAST_CURVATURE_RADIUS_M = 6_356_752.3
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -45,8 +47,10 @@ class Wanted:
 
 def rate_per_m(noise: PlanarLaplace) -> float:
     """Return one over the scale of a report's noise in the plane of its region."""
-    # The map may stretch distances a little; noise that much wider keeps the promise on the ground.
-    return noise.epsilon_per_m / noise.resolved_region.largest_stretch
+    # The map may stretch distances a little; noise that much wider keeps the promise on the ground. By Rauch's theorem
+    # a sphere of the ellipsoid's largest curvature, at the equator that of its polar semi-axis, stretches them more.
+    angle = noise.resolved_region.radius_m / _LEAST_CURVATURE_RADIUS_M
+    return noise.epsilon_per_m * math.sin(angle) / angle
 
 
 def displaced(x: FloatArray, noise: FloatArray, rate: float) -> FloatArray:

@@ -28,7 +28,7 @@ from nearveil.nearby.index import Person
 from nearveil.nearby.publishing.noise import displaced, rate_per_m
 from nearveil.nearby.publishing.protection import Protection, grid_for
 from nearveil.projection import exact_projection
-from nearveil.randomness import standard_exponential
+from nearveil.randomness import exponential_from_uniforms
 from nearveil.region import Region
 from nearveil.report.attack_scene import Frame, Scene, frames_of, length, verdict
 from nearveil.report.land import land_in
@@ -296,7 +296,7 @@ def published_m(places_m: FloatArray, protection: Protection, rng: np.random.Gen
         unit_m = protection.region.metres_per_unit
         words = rng.integers(0, 2**64, (len(places_m), 2), dtype=np.uint64)
         return protection.among.channel.draw(places_m / unit_m, words) * unit_m
-    steps, noise = standard_exponential(rng, len(places_m), 3), protection.planar
+    steps, noise = exponential_from_uniforms(rng.random((len(places_m), 3, 2))), protection.planar
     drawn = displaced(snapped(places_m, noise.noise_m), steps, rate_per_m(noise))
     half_extent = np.array(protection.region.half_extent_m)
     return np.clip(drawn, -half_extent, half_extent)
