@@ -138,5 +138,8 @@ def test_a_collector_that_is_away_harms_nobody() -> None:
 
 def test_without_the_package_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
-    with pytest.raises(UsageError, match=r"pip install \'nearveil\[serve\]\'"), running(traces_to="http://127.0.0.1:1/"):
+    with (
+        pytest.raises(UsageError, match=r"pip install \'nearveil\[serve\]\'"),
+        running(traces_to="http://127.0.0.1:1/"),
+    ):
         pass

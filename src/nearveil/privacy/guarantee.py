@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from nearveil.errors import DataError, UsageError
-from nearveil.html_card import html_card
 
 CARD_WIDTH = 88
 _INNER_WIDTH = CARD_WIDTH - 4
@@ -219,6 +218,8 @@ class Guarantee:
 
     def _repr_html_(self) -> str:
         """The card, for a notebook."""
+        from nearveil.html_card import html_card  # noqa: PLC0415 - for notebooks only
+
         facts = [*map(_heading, (self, *self.also)), ("Promise", self.promise), ("Not covered", self.not_covered)]
         return html_card(
             "Guarantee",
