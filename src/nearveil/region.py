@@ -59,8 +59,8 @@ class Region:
         is_on_earth = all(abs(edge) <= limit for edge, limit in edges)
         if not is_on_earth or min(self.height_deg, self.width_deg) < _LEAST_EXTENT_DEG:
             raise UsageError(
-                "a region is south, west, north, east in degrees: latitudes from -90 to 90, the second greater, and "
-                "longitudes from -180 to 180; each pair at least 0.001 apart, about 100 m"
+                "the region has no area on Earth; give south, west, north, east in degrees: latitudes from -90 to 90, "
+                "the second greater, and longitudes from -180 to 180, each pair at least 0.001 apart, about 100 m"
             )
         if self.scaling not in ("isotropic", "per-axis"):
             raise UsageError("a region's scaling is either 'isotropic' or 'per-axis'")
