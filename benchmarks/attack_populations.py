@@ -20,7 +20,7 @@ import numpy as np
 
 from nearveil.attacks.base import AttackResult, Outcome
 from nearveil.attacks.policies import PRESETS, AnswerPolicy
-from nearveil.audit.bounds import clopper_pearson_high, clopper_pearson_low
+from nearveil.auditing.bounds import clopper_pearson_high, clopper_pearson_low
 from nearveil.evaluation.attack_experiment import (
     AttackSetup,
     Instance,

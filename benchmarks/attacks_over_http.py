@@ -16,10 +16,10 @@ import numpy as np
 from benchmarks.serving.servers import small_server
 from nearveil.client.audit import Audit, AuditPlan
 from nearveil.client.http import Client
-from nearveil.region import parse_region
+from nearveil.region import as_region
 
 EDGES = "37.745,-122.455,37.79,-122.398"
-REGION = parse_region(EDGES)
+REGION = as_region(EDGES)
 PEOPLE = 2000
 ATTACKS = ("gi-lia", "zo-lia", "adaptive")
 OPEN = ("--noise", "1m", "--dwell", "1", "--test-hooks")

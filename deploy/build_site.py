@@ -22,7 +22,6 @@ from deploy.site_reference import filled_in, openapi
 
 ROOT = Path(__file__).parents[1]
 _STAGED = ROOT / "build" / "docs"
-_SOURCE = ROOT / "build" / "src"
 # Pages of the repository that are pages of the site too.
 _PROJECT = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 # Lets workers, such as that of the search, run on pages that are read from disk; docs/ has a copy.
@@ -36,11 +35,6 @@ _PICTURE = re.compile(r"^(!\[[^\]]+\]\(([^)\s]+)\))$", re.MULTILINE)
 def main(target: Path) -> int:
     """Build the site into the target folder; 1 if anything is wrong with it."""
     stage(_STAGED)
-    shutil.rmtree(_SOURCE, ignore_errors=True)
-    shutil.copytree(ROOT / "src", _SOURCE, ignore=shutil.ignore_patterns("__pycache__"))
-    # The function of that name would hide the package from the reference.
-    stub = _SOURCE / "nearveil" / "__init__.pyi"
-    stub.write_text(stub.read_text(encoding="utf-8").replace("audit = _auditor.audit\n", ""), encoding="utf-8")
     built = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict", "--clean"], cwd=ROOT, check=False, env=_environment()
     )

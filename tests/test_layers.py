@@ -9,7 +9,7 @@ import pytest
 
 import nearveil
 import nearveil.attacks
-import nearveil.audit
+import nearveil.auditing
 import nearveil.client
 from nearveil.mechanisms import registry
 
@@ -22,7 +22,7 @@ LAYERS = (
     {"report"},
     {"release", "spark"},
     {"evaluation"},
-    {"attacks", "audit"},
+    {"attacks", "auditing"},
     {"nearby"},
     {"mechanisms"},
     {"privacy"},
@@ -59,7 +59,7 @@ def test_imports_go_down() -> None:
 
 
 @pytest.mark.parametrize(
-    "package", [nearveil, nearveil.attacks, nearveil.audit, nearveil.client], ids=lambda package: package.__name__
+    "package", [nearveil, nearveil.attacks, nearveil.auditing, nearveil.client], ids=lambda package: package.__name__
 )
 def test_public_names_are_there(package: ModuleType) -> None:
     for name in package.__all__:

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from nearveil.errors import BadRowError, DataError, UsageError
+from nearveil.errors import DataError, UsageError
 from nearveil.lengths import meters
 from nearveil.points import NO_LOCATION, NOT_ON_EARTH, OUTSIDE, as_points, check_points, unusable
 from nearveil.region import Region
@@ -37,11 +37,11 @@ def test_longitudes_go_around_once() -> None:
 @pytest.mark.parametrize(
     ("row", "region", "words", "error"),
     [
-        ([math.nan, 13.4], None, "row 13 has no readable location; correct or remove", BadRowError),
-        ([95.0, 123.4], None, "row 13 is not on Earth: a latitude is from -90 to 90", BadRowError),
-        ([91.0, 13.4], None, "row 13 is not on Earth: .* if they are exchanged, name the right columns", BadRowError),
+        ([math.nan, 13.4], None, "row 13 has no readable location; correct or remove", DataError),
+        ([95.0, 123.4], None, "row 13 is not on Earth: a latitude is from -90 to 90", DataError),
+        ([91.0, 13.4], None, "row 13 is not on Earth: .* if they are exchanged, name the right columns", DataError),
         ([13.4, 52.5], BERLIN, "row 13 has latitude and longitude exchanged; name .* with latitude= and", DataError),
-        ([48.0, 2.0], BERLIN, "row 13 lies outside the region 52.33,13.08,52.68,13.77; leave region= out", BadRowError),
+        ([48.0, 2.0], BERLIN, "row 13 lies outside the region 52.33,13.08,52.68,13.77; leave region= out", DataError),
         ([5.8e6, 3.9e5], BERLIN, "row 13 has coordinates that look like meters; .* crs=.* EPSG:25833", DataError),
     ],
 )
@@ -56,7 +56,7 @@ def test_the_first_row_is_named_and_no_coordinate(
 
 def test_others_are_counted() -> None:
     for count, words in ((2, r"\(and 1 more row\)"), (4_001, r"\(and 4,000 more rows\)")):
-        with pytest.raises(BadRowError, match=f"row 1 lies outside .* {words}; leave"):
+        with pytest.raises(DataError, match=f"row 1 lies outside .* {words}; leave"):
             check_points(np.tile([[48.0, 2.0]], (count, 1)), BERLIN)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearveil.errors import DataError, UsageError
-from nearveil.region import NAMED_REGIONS, WHOLE_EARTH, Region, Scaling, named_region, parse_region, region_around
+from nearveil.region import NAMED_REGIONS, WHOLE_EARTH, Region, Scaling, as_region, named_region, region_around
 
 SF = Region(37.5, -122.6, 37.9, -122.2)
 FIJI = Region(-19.5, 176.8, -15.5, -178.0)
@@ -88,7 +88,7 @@ def test_the_whole_earth_takes_everything_and_has_no_map() -> None:
 def test_names_and_numbers() -> None:
     for name, edges in NAMED_REGIONS.items():
         assert named_region(name).name == name
-        assert parse_region(",".join(map(str, edges))).same_edges(named_region(name))
+        assert as_region(",".join(map(str, edges))).same_edges(named_region(name))
 
 
 def test_a_box_around_locations_goes_across_the_antimeridian() -> None:
@@ -114,15 +114,15 @@ def test_geojson(tmp_path: Path) -> None:
     path = tmp_path / "area.geojson"
     for document, box in AREAS:
         path.write_text(json.dumps(document))
-        region = parse_region(str(path))
+        region = as_region(str(path))
         assert (region.south, region.west, region.north, region.east, region.name) == (*box, "area")
     for content in (*WITHOUT_AREA, '{"bbox": [1, 2, 3, ' + "9" * 5000 + "]}"):
         path.write_text(content)
         with pytest.raises(UsageError, match=r"area\.geojson is no GeoJSON"):
-            parse_region(str(path))
+            as_region(str(path))
 
 
 @pytest.mark.parametrize("text", ["atlantis", "1,2,3", "a,b,c,d", "missing.geojson", ""])
 def test_nonsense_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
-        parse_region(text)
+        as_region(text)

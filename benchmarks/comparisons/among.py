@@ -14,7 +14,7 @@ from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
 from nearveil.mechanisms.step_channel import StepChannel
-from nearveil.randomness import NumberedRows, new_stream_key, secure_generator
+from nearveil.randomness import NumberedRows, secure_generator, stream_key
 from nearveil.types import FloatArray, IntArray, ShortIntArray
 
 LEAST_PLACES_A_SECOND = 5_000_000
@@ -51,7 +51,7 @@ def _compare(effort: Effort, cells: Cells) -> Iterator[Result]:
 
 
 def _draw(mechanism: HideAmong, people: FloatArray) -> None:
-    key = new_stream_key()
+    key = stream_key()
     for part in chunk_slices(len(people)):
         mechanism.draw(people[part], NumberedRows(key, part.start, part.stop - part.start))
 

@@ -9,7 +9,7 @@ from benchmarks.measuring.results import Alone, Effort, Result
 from benchmarks.measuring.timing import Contender, in_turns
 from nearveil.mechanisms._disc_law import GAUSSIAN, LAPLACE
 from nearveil.mechanisms._disc_sampler import sample_disc
-from nearveil.randomness import NumberedRows, new_stream_key
+from nearveil.randomness import NumberedRows, stream_key
 from nearveil.types import FloatArray
 
 RADII, SCALES = (0.01, 0.1, 0.3, 1.0), (0.02, 0.1, 0.5, 1.0, 4.0, 20.0)
@@ -50,6 +50,6 @@ def _contender(noise: int, x: FloatArray, radius: float, scale: float, case: str
     unit, scales = x / radius, np.full(len(x), scale / radius)
 
     def work() -> object:
-        return sample_disc(noise, unit, scales, NumberedRows(new_stream_key(), 0, len(x)))
+        return sample_disc(noise, unit, scales, NumberedRows(stream_key(), 0, len(x)))
 
     return Contender(case, work, len(x))

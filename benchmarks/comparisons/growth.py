@@ -16,7 +16,7 @@ from nearveil.mechanisms._disc_law import LAPLACE
 from nearveil.mechanisms._disc_sampler import sample_disc
 from nearveil.mechanisms.base import chunk_slices, for_each_slice
 from nearveil.mechanisms.nearest import NearestCentre
-from nearveil.randomness import NumberedRows, new_stream_key
+from nearveil.randomness import NumberedRows, stream_key
 from nearveil.types import FloatArray, IntArray
 
 SIZES, LARGE = (10**4, 10**5, 10**6, 10**7), 10**8
@@ -77,7 +77,7 @@ def _assign(x: FloatArray, intervals: Intervals, disc: IntArray) -> None:
 
 
 def _sample(x: FloatArray, disc: IntArray, intervals: Intervals) -> None:
-    key, centres, radii = new_stream_key(), intervals.centres, intervals.radii
+    key, centres, radii = stream_key(), intervals.centres, intervals.radii
 
     def draw(part: slice) -> None:
         rows, own = NumberedRows(key, part.start, part.stop - part.start), disc[part]

@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.measuring.results import Beside, Effort, Result
 from benchmarks.measuring.timing import Contender, in_turns
-from nearveil.randomness import NumberedRows, new_stream_key, secure_generator
+from nearveil.randomness import NumberedRows, secure_generator, stream_key
 
 ROWS, GENERATOR, PCG64, SYSTEM = "the keystream of rows", "the secure generator", "NumPy's PCG64", "os.urandom"
 
@@ -15,7 +15,7 @@ ROWS, GENERATOR, PCG64, SYSTEM = "the keystream of rows", "the secure generator"
 def compare(effort: Effort) -> Iterator[Result]:
     """Time 64-bit words, from 65,536 rows at a time as mechanisms take them."""
     words = 1 << 17
-    rows = NumberedRows(new_stream_key(), 0, words // 2)
+    rows = NumberedRows(stream_key(), 0, words // 2)
     secure, plain = secure_generator(), np.random.Generator(np.random.PCG64())
     times = in_turns(
         [

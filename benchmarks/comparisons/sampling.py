@@ -10,7 +10,7 @@ from benchmarks.measuring.timing import Contender, in_turns
 from nearveil.evaluation.paper import noise_and_resample
 from nearveil.mechanisms._disc_law import LAPLACE
 from nearveil.mechanisms._disc_sampler import sample_disc
-from nearveil.randomness import NumberedRows, new_stream_key
+from nearveil.randomness import NumberedRows, stream_key
 from nearveil.types import FloatArray
 
 CASES = ((0.02, 0.5), (1.0, 0.05))
@@ -35,7 +35,7 @@ def _ours(x: FloatArray, radius: float, scale: float) -> Contender:
     unit, scales = x / radius, np.full(len(x), scale / radius)
 
     def work() -> object:
-        return sample_disc(LAPLACE, unit, scales, NumberedRows(new_stream_key(), 0, len(x)))
+        return sample_disc(LAPLACE, unit, scales, NumberedRows(stream_key(), 0, len(x)))
 
     return Contender(US, work, len(x))
 

@@ -1,17 +1,10 @@
 """Nearveil: audit and protect "people nearby" services. Public names stand in ``__init__.pyi``."""
 
-from importlib import import_module
 from typing import Any
 
 import lazy_loader
 
-_load, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
-# A package that can be called.
-__all__ += ["audit"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
@@ -24,4 +17,4 @@ def __getattr__(name: str) -> Any:
     from nearveil.errors import without_context  # noqa: PLC0415 - the command's help does without
 
     with without_context():
-        return import_module("nearveil.audit") if name == "audit" else _load(name)
+        return _load(name)

@@ -1,20 +1,19 @@
 """Public names by the module that each is defined in; each is loaded on first use."""
 
-import nearveil.audit.auditor as _auditor
-
 from .attacks.base import Attack as Attack
-from .audit.auditor import AuditReport as AuditReport
-from .audit.certificate import (
+from .auditing.auditor import AuditReport as AuditReport
+from .auditing.auditor import audit as audit
+from .auditing.certificate import (
     MechanismCertificate as MechanismCertificate,
 )
-from .audit.certificate import (
+from .auditing.certificate import (
     certify as certify,
 )
-from .audit.certificate import (
+from .auditing.certificate import (
     check_certificate as check_certificate,
 )
-from .audit.check import check_witness as check_witness
-from .audit.fit import audit_fit as audit_fit
+from .auditing.check import check_witness as check_witness
+from .auditing.fit import audit_fit as audit_fit
 from .errors import (
     DataError as DataError,
 )
@@ -93,8 +92,8 @@ from .randomness import (
     seeded_randomness as seeded_randomness,
 )
 from .region import Region as Region
+from .region import as_region as as_region
 from .region import named_region as named_region
-from .region import parse_region as parse_region
 from .release.fit import Fitted as Fitted
 from .release.fit import fit as fit
 from .release.protect import Protected as Protected
@@ -104,7 +103,5 @@ from .report.interactive_map import protection_map as protection_map
 from .report.reproduce import Reproduction as Reproduction
 from .report.reproduce import reproduce as reproduce
 from .veil import Veil as Veil
-
-audit = _auditor.audit
 
 __all__: list[str]

@@ -33,10 +33,6 @@ class DataError(NearveilError, ValueError):
     exit_code = 3
 
 
-class BadRowError(DataError):
-    """Some rows cannot be used, and the others can; commands that read files can leave such rows out."""
-
-
 class OutputError(NearveilError, OSError):
     """The result cannot be written."""
 

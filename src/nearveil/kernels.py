@@ -37,20 +37,10 @@ def kernel(function: Callable[..., Any], **options: Any) -> Any:
         return function
     options = {"nogil": True, **options}
     try:
-        compiled = _njit(cache=True, **options)(function)
+        return _njit(cache=True, **options)(function)
     except RuntimeError:
         # There is no folder for compiled code, so every process compiles for itself.
         return _njit(**options)(function)
-    # With compilation switched off, the function is plain Python.
-    if hasattr(compiled, "_cache"):
-        save = compiled._cache.save_overload
-
-        def save_if_possible(*arguments: Any) -> None:
-            with suppress(OSError):  # of a full or read-only disk
-                save(*arguments)
-
-        compiled._cache.save_overload = save_if_possible
-    return compiled
 
 
 # Keeps Python's lock: microseconds of work that no thread may see half done.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import inspect
 import sys
 from pathlib import Path
 from typing import TypeVar
@@ -34,21 +32,6 @@ def load_class(name: str, base: type[_Base], kind: str) -> type[_Base]:
             f"nearveil.{base.__name__}"
         )
     return found
-
-
-def code_digest(kind: type) -> str:
-    """Return the digest of the file of somebody else's class; empty for Nearveil's own, and where there is no file."""
-    if kind.__module__.partition(".")[0] == "nearveil":
-        return ""
-    try:
-        return hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest()
-    except (OSError, TypeError):
-        return ""
-
-
-def reference(kind: type) -> str:
-    """Return the name by which `load_class` finds a class again: ``module:Class``."""
-    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def module_of_file(path: Path) -> object:

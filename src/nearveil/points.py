@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nearveil.errors import BadRowError, DataError
+from nearveil.errors import DataError
 from nearveil.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -67,12 +67,12 @@ def _error(points: FloatArray, found: dict[str, IntArray], region: Region | None
     others = "" if len(rows) == 1 else f" (and {len(rows) - 1:,} more row{'s' if len(rows) > 2 else ''})"
     row, columns = f"row {rows_before + rows[0] + 1}", "name the right columns with latitude= and longitude="
     if reason == NO_LOCATION:
-        return BadRowError(f"{row} has no readable location{others}; correct or remove such rows")
+        return DataError(f"{row} has no readable location{others}; correct or remove such rows")
     may_be_exchanged = not unusable(points[np.concatenate(list(found.values())), ::-1], region)
     if may_be_exchanged and region is not None and not region.is_whole_earth:
         return DataError(f"{row} has latitude and longitude exchanged{others}; {columns}")
     if reason == OUTSIDE:
-        return BadRowError(
+        return DataError(
             f"{row} lies outside the region {region}{others}; leave region= out, as most mechanisms work everywhere, "
             "or choose one that contains all users"
         )
@@ -82,7 +82,7 @@ def _error(points: FloatArray, found: dict[str, IntArray], region: Region | None
             f"{row} has coordinates that look like meters{others}; name their reference system with crs=, such as "
             "EPSG:25833 (UTM) or EPSG:3857 (web maps)"
         )
-    return BadRowError(
+    return DataError(
         f"{row} is not on Earth{others}: a latitude is from -90 to 90 degrees, and a longitude from -180 to 180 "
         f"or from 0 to 360; {f'if they are exchanged, {columns}' if may_be_exchanged else 'correct such rows'}"
     )

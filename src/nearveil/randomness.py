@@ -94,15 +94,10 @@ def as_randomness(source: Randomness | np.random.Generator | int | None) -> Rand
 # the number, under a secret key. So work can be cut and repeated, and a task that Spark runs twice draws nothing twice.
 
 
-def new_stream_key() -> bytes:
-    """Return a fresh key from the operating system's randomness."""
-    return secrets.token_bytes(KEY_BYTES)
-
-
 def stream_key(source: Randomness | np.random.Generator | int | None = None, stream: int = RELEASE_STREAM) -> bytes:
     """Return the key of a stream of rows: a fresh secret one, that of a seed, or the next of a caller's generator."""
     if source is None:
-        return new_stream_key()
+        return secrets.token_bytes(KEY_BYTES)
     if isinstance(source, Randomness | np.random.Generator):
         return (source.generator if isinstance(source, Randomness) else source).bytes(KEY_BYTES)
     text = f"{_checked_seed(source)} {stream}".encode()

@@ -240,28 +240,25 @@ def named_region(name: str) -> Region:
     return Region(*NAMED_REGIONS[name], name=name)
 
 
-def parse_region(text: str) -> Region:
-    """Read a region from a name, ``"south,west,north,east"`` in degrees, or the path of a GeoJSON file.
+def as_region(region: Region | str) -> Region:
+    """Return a region, read from text: a name, ``"south,west,north,east"`` in degrees, or the path of a GeoJSON file.
 
     Examples
     --------
-    >>> parse_region("37.5,-122.6,37.9,-122.2").north
+    >>> as_region("37.5,-122.6,37.9,-122.2").north
     37.9
     """
-    if text.endswith((".geojson", ".json")):
-        return _region_in_geojson(Path(text))
-    if "," not in text:
-        return named_region(text)
+    if isinstance(region, Region):
+        return region
+    if region.endswith((".geojson", ".json")):
+        return _region_in_geojson(Path(region))
+    if "," not in region:
+        return named_region(region)
     try:
-        south, west, north, east = map(float, text.split(","))
+        south, west, north, east = map(float, region.split(","))
     except ValueError:
         raise UsageError("a region in numbers is south,west,north,east in degrees, four numbers") from None
     return Region(south, west, north, east)
-
-
-def as_region(region: Region | str) -> Region:
-    """Return a Region, reading it with `parse_region` if it is given as text."""
-    return parse_region(region) if isinstance(region, str) else region
 
 
 def region_around(points: FloatArray, margin: float = 0.05) -> Region:

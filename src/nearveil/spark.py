@@ -25,7 +25,7 @@ from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.mechanisms.registry import check_instance, is_own, mechanism_name
 from nearveil.privacy.guarantee import Guarantee
-from nearveil.randomness import NamedRows, new_stream_key, subkey
+from nearveil.randomness import NamedRows, stream_key, subkey
 from nearveil.region import Region
 from nearveil.types import FloatArray, ProgressBar, WordArray, no_bar
 from nearveil.veil import Veil
@@ -252,7 +252,7 @@ def _published_rows(true: DataFrame, columns: _Columns, mechanism: Mechanism, ve
     """Compute the published rows, and a number of the place, once: a plan that runs again could meet other data."""
     context = true.sparkSession.sparkContext
     # The mechanism may be large, and what is large Spark keeps in files; so the secret does not go with it.
-    task = _PublishRows(columns, context.broadcast(_pickled(mechanism.settled())), new_stream_key(), veil)
+    task = _PublishRows(columns, context.broadcast(_pickled(mechanism.settled())), stream_key(), veil)
     rows = _mapped(true, task, [*columns.kinds, *[types.LongType()] * 3])
     order = rows.columns[-3:-1]
     plan = rows.repartition(*order).sortWithinPartitions(*order).drop(*order)

@@ -47,20 +47,3 @@ def _sine_and_cosine(angle: FloatArray) -> tuple[FloatArray, FloatArray]:
     squared = half * half
     scale = 1.0 / (1.0 + squared)
     return 2.0 * half * scale, (1.0 - squared) * scale
-
-
-def to_plane(center: FloatArray, degrees: FloatArray) -> FloatArray:
-    """Return meters east and north of one location, with distances and bearings from it as on the sphere."""
-    latitude, longitude = np.radians(degrees[..., 0]), np.radians(degrees[..., 1] - center[1])
-    sine, cosine = np.sin(np.radians(center[0])), np.cos(np.radians(center[0]))
-    aside = np.cos(latitude) * np.sin(longitude)
-    ahead = cosine * np.sin(latitude) - sine * np.cos(latitude) * np.cos(longitude)
-    distance_m = great_circle_m(np.asarray(center), degrees)
-    bearing = np.arctan2(aside, ahead)
-    return np.stack([distance_m * np.sin(bearing), distance_m * np.cos(bearing)], axis=-1)
-
-
-def from_plane(center: FloatArray, plane_m: FloatArray) -> FloatArray:
-    """Return the locations of `to_plane`."""
-    bearing, distance_m = np.arctan2(plane_m[..., 0], plane_m[..., 1]), np.hypot(plane_m[..., 0], plane_m[..., 1])
-    return moved(np.broadcast_to(center, plane_m.shape), bearing, distance_m)

@@ -12,7 +12,6 @@ ShortIntArray = npt.NDArray[np.int32]
 ShortFloatArray = npt.NDArray[np.float32]
 BoolArray = npt.NDArray[np.bool_]
 WordArray = npt.NDArray[np.uint64]
-ObjectArray = npt.NDArray[np.object_]
 
 Progress = Callable[[int], None]
 """Called with the number of units of work just finished."""

@@ -105,7 +105,7 @@ def test_maps_of_a_release_and_of_an_attack(users: Array) -> None:
 
 
 def test_regions() -> None:
-    region = nv.parse_region("37.5,-122.6,37.9,-122.2")
+    region = nv.as_region("37.5,-122.6,37.9,-122.2")
     assert region.contains([CENTER, (38.0, -122.4)]).tolist() == [True, False]
     corners = [(37.5, -122.6), CENTER, (37.9, -122.2)]
     assert distances_m(corners, region.from_metres(region.to_metres(corners))).max() < 0.01

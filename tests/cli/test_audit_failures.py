@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nearveil.audit.auditor import audit
+from nearveil.auditing.auditor import audit
 from tests.cli.audit_outcomes import SMALL, failed
 from tests.cli.conftest import Run
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nearveil import DPRS
-from nearveil.audit.certificate import MechanismCertificate, certify, check_certificate
+from nearveil.auditing.certificate import MechanismCertificate, certify, check_certificate
 from nearveil.cli.populations import fitted_on_made_up_people
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong

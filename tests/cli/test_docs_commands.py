@@ -9,7 +9,7 @@ import click
 import pytest
 from _pytest.mark import ParameterSet
 
-from nearveil.audit.external import INPUT, OUTPUT, CommandSubject, _CallFiles
+from nearveil.auditing.external import INPUT, OUTPUT, CommandSubject, _CallFiles
 from nearveil.cli.main import nearveil
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run, write_people

@@ -61,6 +61,8 @@ def test_protect_loads_only_what_it_needs(people_csv: Path, tmp_path: Path) -> N
     assert text.startswith("5,000 locations published")
     assert modules.isdisjoint(NOT_FOR_PROTECT)
     assert not [name for name in modules if name.startswith(("nearveil.attacks", "nearveil.evaluation"))]
-    assert not [name for name in modules if name.startswith(("nearveil.report", "nearveil.audit", "nearveil.nearby"))]
+    assert not [
+        name for name in modules if name.startswith(("nearveil.report", "nearveil.auditing", "nearveil.nearby"))
+    ]
     ours = sorted(name for name in modules if name.partition(".")[0] == "nearveil")
     assert len(ours) <= 35, ours

@@ -10,13 +10,13 @@ import pytest
 
 from nearveil.client.audit import Audit, AuditPlan, ServiceAudit
 from nearveil.client.http import Client
-from nearveil.region import parse_region
+from nearveil.region import as_region
 from tests.evidence import for_evidence
 from tests.server.served import Served, served
 
 # As dense as a town, so that lists reach a few hundred metres.
 EDGES = "37.755,-122.44,37.78,-122.41"
-REGION = parse_region(EDGES)
+REGION = as_region(EDGES)
 PEOPLE, TARGETS = 400, 3
 # Few questions make few epochs; the other attacks ask ten times as many.
 ATTACKS = [["adaptive"], *for_evidence(["gi-lia", "zo-lia"])]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nearveil import DPRS, SRR, AxisLaplace, Mechanism, PlanarLaplace, Region, Square
-from nearveil.audit.spec import mechanism_from_spec, mechanism_to_spec
+from nearveil.auditing.spec import mechanism_from_spec, mechanism_to_spec
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.mechanisms.intervals import Intervals

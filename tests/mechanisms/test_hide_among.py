@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 from scipy.stats import chisquare
 
-from nearveil.audit.spec import mechanism_from_spec, mechanism_to_spec
+from nearveil.auditing.spec import mechanism_from_spec, mechanism_to_spec
 from nearveil.errors import UsageError
 from nearveil.io.readers import read_points
 from nearveil.mechanisms import step_channel

@@ -10,11 +10,12 @@ from scipy.integrate import quad
 from scipy.stats import kstest
 
 import nearveil as nv
+from nearveil.auditing.subjects import from_plane, to_plane
 from nearveil.errors import DataError, UsageError
 from nearveil.mechanisms.planar_laplace import NUMERICAL_DELTA, PlanarLaplace
 from nearveil.randomness import NumberedRows, RowKeystream, stream_key
 from nearveil.region import Region
-from nearveil.sphere import EARTH_RADIUS_M, from_plane, great_circle_m, moved, to_plane
+from nearveil.sphere import EARTH_RADIUS_M, great_circle_m, moved
 from nearveil.types import FloatArray, IntArray, WordArray
 
 COUNT = 100_000

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from nearveil.audit.claims import Claim
-from nearveil.audit.events import DensityScore, HistogramScore, OutputEvent
-from nearveil.audit.external import CallableSubject
-from nearveil.audit.pair_search import interval_pairs
-from nearveil.audit.pairs import Pair
-from nearveil.audit.subjects import MechanismSubject
-from nearveil.audit.witness import Counts, Witness
+from nearveil.auditing.claims import Claim
+from nearveil.auditing.events import DensityScore, HistogramScore, OutputEvent
+from nearveil.auditing.external import CallableSubject
+from nearveil.auditing.pair_search import interval_pairs
+from nearveil.auditing.pairs import Pair
+from nearveil.auditing.subjects import MechanismSubject
+from nearveil.auditing.witness import Counts, Witness
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.dprs import DPRS
 from nearveil.privacy.guarantee import PrivacyDefinition

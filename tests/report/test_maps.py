@@ -12,7 +12,7 @@ from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import on_land
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
 from nearveil.mechanisms.hide_among import HideAmong
-from nearveil.region import Region, parse_region
+from nearveil.region import Region, as_region
 from nearveil.report.land import land_in
 from nearveil.report.maps import draw_cells, population_map
 from nearveil.report.style import TRUE_COLOUR, house_style
@@ -39,7 +39,7 @@ def drawn(points: FloatArray = CITY, region: Region = REGION) -> Figure:
     ],
 )
 def test_every_region_has_its_land_and_water(region: str, dry: tuple[float, float], wet: tuple[float, float]) -> None:
-    assert on_land(np.array([dry, wet]), land_in(parse_region(region))).tolist() == [True, False]
+    assert on_land(np.array([dry, wet]), land_in(as_region(region))).tolist() == [True, False]
 
 
 def test_users_are_where_they_are_and_the_scale_is_true() -> None:

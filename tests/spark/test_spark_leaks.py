@@ -41,7 +41,7 @@ def leaking(folder: Path, wanted: list[bytes]) -> list[Path]:
 def test_secrets_and_true_locations_are_written_nowhere(
     frame: Frame, spark_folder: Path, monkeypatch: pytest.MonkeyPatch, user: str | None
 ) -> None:
-    monkeypatch.setattr(nearveil.spark, "new_stream_key", lambda: SECRET)
+    monkeypatch.setattr(nearveil.spark, "stream_key", lambda: SECRET)
     monkeypatch.setattr(Veil, "new_key", staticmethod(KEY.hex))
     plans: list[Any] = []
     mapped = nearveil.spark._mapped

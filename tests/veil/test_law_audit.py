@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from nearveil.audit.auditor import Verdict, audit
-from nearveil.audit.claims import Claim
-from nearveil.audit.pairs import Pair
-from nearveil.audit.subjects import Place
+from nearveil.auditing.auditor import Verdict, audit
+from nearveil.auditing.claims import Claim
+from nearveil.auditing.pairs import Pair
+from nearveil.auditing.subjects import Place
 from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.region import named_region
 from nearveil.types import FloatArray

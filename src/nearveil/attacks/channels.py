@@ -403,7 +403,7 @@ def _density_is_of_what_is_published(mechanism: Mechanism) -> bool:
 
 def _follows_its_density(mechanism: Mechanism) -> bool:
     """Whether somebody else's draws follow the density stated; a wrong one would make the attacker look weak."""
-    from nearveil.audit.conformance import (  # noqa: PLC0415 - loads the auditor, for somebody else's class only
+    from nearveil.auditing.conformance import (  # noqa: PLC0415 - loads the auditor, for somebody else's class only
         ConformanceError,
         MechanismUnderTest,
         check_draws_follow_density,

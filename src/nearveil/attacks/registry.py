@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+from pathlib import Path
+
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.answers import Answers
 from nearveil.attacks.base import Attack
@@ -9,7 +13,7 @@ from nearveil.attacks.gi_lia import GILIA
 from nearveil.attacks.unfolding import Unfolding
 from nearveil.attacks.zo_lia import ZOLIA
 from nearveil.errors import UsageError
-from nearveil.plugins import load_class, reference
+from nearveil.plugins import load_class
 
 ATTACKS: dict[str, type[Attack]] = {one.name: one for one in (GILIA, ZOLIA, Adaptive, Unfolding)}
 """Nearveil's own, in the order of tables. A new one joins here, and is then everywhere."""
@@ -47,4 +51,14 @@ def attack_class(name: str) -> type[Attack]:
 def attack_reference(attack: str | type[Attack]) -> str:
     """Return the name by which `attack_class` finds an attack again, in another folder and process, too."""
     kind = attack_class(attack) if isinstance(attack, str) else attack
-    return kind.name if ATTACKS.get(kind.name) is kind else reference(kind)
+    return kind.name if ATTACKS.get(kind.name) is kind else f"{kind.__module__}:{kind.__qualname__}"
+
+
+def code_digest(kind: type) -> str:
+    """Return the digest of the file of somebody else's class; empty for Nearveil's own, and where there is no file."""
+    if kind.__module__.partition(".")[0] == "nearveil":
+        return ""
+    try:
+        return hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest()
+    except (OSError, TypeError):
+        return ""

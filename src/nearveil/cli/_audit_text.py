@@ -8,12 +8,12 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any
 
-from nearveil.audit.auditor import AuditReport, PairSummary, Verdict
-from nearveil.audit.check import WitnessCheck, printable
-from nearveil.audit.claims import Claim
-from nearveil.audit.fit import VIEWS, FitReport, describe_fit, fit_to_audit, views_of
-from nearveil.audit.fit_witness import FitWitness
-from nearveil.audit.witness import Witness
+from nearveil.auditing.auditor import AuditReport, PairSummary, Verdict
+from nearveil.auditing.check import WitnessCheck, printable
+from nearveil.auditing.claims import Claim
+from nearveil.auditing.fit import VIEWS, FitReport, describe_fit, fit_to_audit, views_of
+from nearveil.auditing.fit_witness import FitWitness
+from nearveil.auditing.witness import Witness
 from nearveil.mechanisms.base import Mechanism
 from nearveil.privacy.guarantee import PrivacyDefinition
 from nearveil.report.text_table import text_table

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import click
 
-from nearveil.audit.auditor import DEFAULT_CONFIDENCE, DEFAULT_EXTERNAL_SAMPLES, DEFAULT_SAMPLES, Verdict
-from nearveil.audit.auditor import audit as run_audit
-from nearveil.audit.check import check_witness, read_witness
-from nearveil.audit.claims import CLAIM_FORMS, Claim, claim_from_json, is_claim_text
-from nearveil.audit.external import DEFAULT_TIMEOUT_S, CommandSubject, ModuleSubject, closed_after
-from nearveil.audit.fit import DEFAULT_FITS, audit_fit
-from nearveil.audit.fit_witness import FitWitness
-from nearveil.audit.subjects import Place, Subject, own_subject
-from nearveil.audit.witness import Witness
+from nearveil.auditing.auditor import DEFAULT_CONFIDENCE, DEFAULT_EXTERNAL_SAMPLES, DEFAULT_SAMPLES, Verdict
+from nearveil.auditing.auditor import audit as run_audit
+from nearveil.auditing.check import check_witness, read_witness
+from nearveil.auditing.claims import CLAIM_FORMS, Claim, claim_from_json, is_claim_text
+from nearveil.auditing.external import DEFAULT_TIMEOUT_S, CommandSubject, ModuleSubject, closed_after
+from nearveil.auditing.fit import DEFAULT_FITS, audit_fit
+from nearveil.auditing.fit_witness import FitWitness
+from nearveil.auditing.subjects import Place, Subject, own_subject
+from nearveil.auditing.witness import Witness
 from nearveil.cli._audit_text import AuditResult, check_result, fit_result, release_result
 from nearveil.cli._command import command, option
 from nearveil.cli._mechanism import MechanismChoice, flag_of, mechanism_options

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from textwrap import fill
 
-from nearveil.audit.certificate import MechanismCertificate, load_certificate
-from nearveil.audit.certificate import certify as certify_mechanism
+from nearveil.auditing.certificate import MechanismCertificate, load_certificate
+from nearveil.auditing.certificate import certify as certify_mechanism
 from nearveil.cli._command import command, option
 from nearveil.cli._mechanism import MechanismChoice, mechanism_options
 from nearveil.cli._options import FILE, force_option, json_option, region_option

@@ -21,7 +21,7 @@ import httpx
 from nearveil.client import calls
 from nearveil.client.calls import Call, LocationReport, Receipt, ServiceError, UnreachableError
 from nearveil.errors import UsageError
-from nearveil.region import Region, parse_region
+from nearveil.region import Region, as_region
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -427,7 +427,7 @@ _EDGES = ("south", "west", "north", "east")
 def region_of(client: Client, asked: str | None) -> Region:
     """Return the named region, otherwise the one that the service states."""
     if asked is not None:
-        return parse_region(asked)
+        return as_region(asked)
     said = client.guarantee().document.get("region")
     if isinstance(said, dict) and all(isinstance(said.get(edge), int | float) for edge in _EDGES):
         south, west, north, east = (float(said[edge]) for edge in _EDGES)

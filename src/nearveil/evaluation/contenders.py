@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from nearveil.audit.conformance import failure_of
+from nearveil.auditing.conformance import failure_of
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.cells import Cells

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearveil.errors import BadRowError, DataError, UsageError
+from nearveil.errors import DataError, UsageError
 from nearveil.points import check_points
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -139,12 +139,12 @@ class Location:
             raise self._bad_row(rows_before + int(np.argmax(unread)) + 1)
         check_points(points, region, rows_before=rows_before)
 
-    def _bad_row(self, row: int) -> BadRowError:
+    def _bad_row(self, row: int) -> DataError:
         if self.style is not Style.NUMBERS:
-            return BadRowError(f"row {row}: {self.columns[0]!r} holds no point that can be read; give {self.style}")
+            return DataError(f"row {row}: {self.columns[0]!r} holds no point that can be read; give {self.style}")
         latitude, longitude = self.columns
         wanted = self.style if self.crs is None else f"numbers of {self.crs}, with a decimal point"
-        return BadRowError(
+        return DataError(
             f"row {row}: {latitude!r} or {longitude!r} is empty or not a number that can be read, or the row has more "
             f"or fewer values than there are columns; give {wanted}"
         )

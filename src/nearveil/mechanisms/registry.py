@@ -128,9 +128,7 @@ def entry_of_class(mechanism: type[Mechanism]) -> MechanismEntry:
     """Return the entry of a class: ours, or one made for somebody else's, once it has been checked."""
     if own := _own_entry(mechanism):
         return own
-    from nearveil.plugins import reference  # noqa: PLC0415 - for others' classes only
-
-    made = MechanismEntry(reference(mechanism), _label(mechanism), mechanism)
+    made = MechanismEntry(f"{mechanism.__module__}:{mechanism.__qualname__}", _label(mechanism), mechanism)
     try:
         built = made.build(**_TO_TRY)  # type: ignore[arg-type]
     except Exception as error:
@@ -165,7 +163,7 @@ def _label(mechanism: type[Mechanism]) -> str:
     return name if isinstance(name, str) and name else mechanism.__name__
 
 
-# The least that somebody else's class must do. `nearveil.audit.conformance` asks for more: that draws follow the
+# The least that somebody else's class must do. `nearveil.auditing.conformance` asks for more: that draws follow the
 # density, and that the guarantee survives an audit.
 
 

@@ -23,7 +23,7 @@ from nearveil.nearby.publishing.store_identity import check_identity, refuse_oth
 from nearveil.nearby.stores import is_postgres, open_store
 from nearveil.nearby.stores.base import in_degrees
 from nearveil.privacy.guarantee import Guarantee
-from nearveil.region import Region, parse_region
+from nearveil.region import Region, as_region
 
 _NO_KEYS = (
     "processes that share a database need the same keys: make a file of them with 'nearveil keys create' and name it "
@@ -134,7 +134,7 @@ class Nearby:
         if chained_reports not in ("always", "if-sent"):
             raise UsageError("chained_reports is 'always' or 'if-sent'")
         protection = self._protection = Protection(
-            region=region if isinstance(region, Region) else parse_region(region),
+            region=as_region(region),
             noise_m=None if noise_m is None else meters(noise_m, "noise_m"),
             among=hide_among,
             new_places=new_places,

@@ -18,7 +18,6 @@ from nearveil.io.readers import Batch, Source
 from nearveil.io.writers import Writer
 from nearveil.mechanisms.base import Mechanism
 from nearveil.randomness import NumberedRows, stream_key
-from nearveil.release.second_location import SecondLocations
 from nearveil.release.shuffle import Dealt, RowShuffle
 from nearveil.types import FloatArray
 
@@ -48,7 +47,6 @@ def publish_batches(
     mechanism, seed = release.mechanism, release.mechanism.seed
     mechanism._prepare()
     key = stream_key(seed)
-    second = SecondLocations(source.location)
     folder = Path(tempfile.gettempdir()) if str(output) == "-" else output.resolve().parent
     shuffle = None if release.keep_order else RowShuffle(folder, seed)
 
@@ -69,10 +67,16 @@ def publish_batches(
         moved = publish(first_row, batch)
         return batch, moved, None if shuffle is None else shuffle.deal(_as_table(moved), first_row)
 
+    second = None
+    if columns:
+        from nearveil.release.second_location import SecondLocations  # noqa: PLC0415 - only if columns are kept
+
+        second = SecondLocations(source.location)
     rows = count = 0
     with release.bar("moving locations", source.rows) as advance:
         for true, moved, dealt in mapped_in_order(work, _numbered(source, columns)):
-            second.add_table(true.points, true.table)
+            if second is not None:
+                second.add_table(true.points, true.table)
             if shuffle is None or dealt is None:
                 writer.write(moved)
             else:
@@ -81,7 +85,8 @@ def publish_batches(
             advance(len(true.points))
     if published is not None and rows < len(published):
         raise _changed()
-    second.finish()
+    if second is not None:
+        second.finish()
     if not count:
         raise DataError("there is no row that can be published; give at least one location")
     if shuffle is not None:

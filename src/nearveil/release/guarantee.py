@@ -41,7 +41,7 @@ def check_mechanism(mechanism: object) -> Mechanism:
             "learned to its constructor"
         )
     check_instance(mechanism)
-    from nearveil.audit.conformance import failure_of  # noqa: PLC0415 - loads the auditor, for others' classes only
+    from nearveil.auditing.conformance import failure_of  # noqa: PLC0415 - loads the auditor, for others' classes only
 
     failure = failure_of(mechanism) if mechanism.guarantee.is_promised else None
     if failure is not None:

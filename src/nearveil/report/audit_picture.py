@@ -17,10 +17,10 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from nearveil.audit.bounds import clopper_pearson_high, clopper_pearson_low
-from nearveil.audit.events import TELL_TALES
-from nearveil.audit.subjects import Subject
-from nearveil.audit.witness import Witness, shared_confidence
+from nearveil.auditing.bounds import clopper_pearson_high, clopper_pearson_low
+from nearveil.auditing.events import TELL_TALES
+from nearveil.auditing.subjects import Subject
+from nearveil.auditing.witness import Witness, shared_confidence
 from nearveil.mechanisms.base import Learned
 from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.intervals import Intervals, cell_polygons

@@ -30,7 +30,7 @@ from nearveil.mechanisms.planar_laplace import DEFAULT_NOISE_M
 from nearveil.nearby.publishing.keys import SecretKeys, keys_from_json, new_keys, read_keys, write_keys
 from nearveil.nearby.publishing.protection import Protection, Schedule
 from nearveil.nearby.stores import is_postgres
-from nearveil.region import parse_region
+from nearveil.region import as_region
 from nearveil.server.setting_types import (
     Duration,
     File,
@@ -312,7 +312,7 @@ class Settings(BaseSettings):
                 "berlin, south,west,north,east in degrees, or a GeoJSON file"
             )
         return Protection(
-            region=parse_region(self.region),
+            region=as_region(self.region),
             noise_m=None if self.noise is None else meters(self.noise, "noise"),
             among=self._hidden_among(),
             new_places=self.new_places,

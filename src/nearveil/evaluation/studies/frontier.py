@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nearveil.attacks.registry import code_digest
 from nearveil.evaluation.contenders import ALL, Contender, contender
 from nearveil.evaluation.stats import Estimate, Mean
 from nearveil.evaluation.study import Part, Scope
 from nearveil.evaluation.tradeoff import Sizes, measure, together
 from nearveil.io.datasets import Dataset, DatasetName
-from nearveil.plugins import code_digest
 from nearveil.types import FloatArray
 
 METERS = "planar-laplace"

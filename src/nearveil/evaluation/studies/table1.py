@@ -7,12 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from nearveil.attacks.registry import ATTACKS, attack_class
+from nearveil.attacks.registry import ATTACKS, attack_class, code_digest
 from nearveil.evaluation import paper_numbers
 from nearveil.evaluation.studies import protected
 from nearveil.evaluation.study import Part, Scope
 from nearveil.io.datasets import Dataset
-from nearveil.plugins import code_digest
 
 KS = (10, 30, 50)
 PAPER_ATTACKS = {"GI-LIA": "gi-lia", "ZO-LIA": "zo-lia"}

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import chi2
 
-from nearveil.audit.auditor import audit
-from nearveil.audit.subjects import MechanismSubject
+from nearveil.auditing.auditor import audit
+from nearveil.auditing.subjects import MechanismSubject
 from nearveil.evaluation import paper
 from nearveil.evaluation.studies.figures import NOBODY, populations
 from nearveil.evaluation.studies.protected import CENTERS, seed_of
