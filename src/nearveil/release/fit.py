@@ -82,9 +82,9 @@ def fit(
     Examples
     --------
     >>> import pandas as pd
-    >>> from nearveil import HideAmong
+    >>> from nearveil import HideAmong, named_region
     >>> from nearveil.io.synthetic import synthetic_city
-    >>> city = synthetic_city(500, "san-francisco", rng=1)
+    >>> city = synthetic_city(500, named_region("san-francisco"), rng=1)
     >>> users = pd.DataFrame(city, columns=["latitude", "longitude"])
     >>> fit(users, HideAmong(50, region="san-francisco", seed=1)).guarantee.epsilon
     1.0

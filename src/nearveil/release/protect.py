@@ -32,7 +32,6 @@ from nearveil.release.rows import (
     rows_of_frame,
     rows_of_source,
 )
-from nearveil.release.second_location import refuse_second_locations
 from nearveil.types import BoolArray, FloatArray, IntArray, ProgressBar, no_bar
 
 if TYPE_CHECKING:
@@ -239,6 +238,8 @@ class _Release:
         self.check = RowCheck(self.mechanism.area, location_in_frame(frame, self.read), skip_bad=self.skip_bad)
         rows = rows_of_frame(frame, self.user, self.read)
         is_usable = self.check(rows.points)
+        from nearveil.release.second_location import refuse_second_locations  # noqa: PLC0415 - for frames only
+
         refuse_second_locations(frame, columns[0], self.read)
         published = self._publish_in_memory(rows, is_usable)
         order = np.flatnonzero(is_usable)
