@@ -121,9 +121,7 @@ def test_meters_are_read_and_written(tmp_path: Path) -> None:
         ("LATITUDE Longitude", "x y"),
         ("Breite Länge", ""),
         ("y x", ""),
-        ("home_lat home_lng", "age"),
         ("lat lng", "home_lat home_lng"),
-        ("lat_wgs84 lon_wgs84", ""),
     ],
 )
 def test_usual_names(found: str, others: str) -> None:

@@ -160,9 +160,7 @@ def test_a_file_made_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     assert [path.read_text() for path in tmp_path.iterdir()] == ["theirs"]
 
 
-def test_standard_output_gets_nothing_after_an_error(
-    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_standard_output_gets_nothing_in_error(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     source = open_source(write(tmp_path / "in.csv", CSV))
     with pytest.raises(ZeroDivisionError), open_writer("-", source, []) as writer:
         writer.write(next(source.batches()))
