@@ -107,10 +107,10 @@ def published_frame(
     location, shared = location_in_frame(frame, read), _shared(frame)
     names = [name for name in _names(shared) if name in columns or name in location.columns]
     if location.is_geometry:
-        own = location.numbers_of(points[order])
+        moved = location.numbers_of(points[order])
         crs = frame.crs and (location.crs or "EPSG:4326")
         placed: dict[str, Any] = {
-            location.columns[0]: sys.modules["geopandas"].GeoSeries.from_xy(own[:, 1], own[:, 0], crs=crs)
+            location.columns[0]: sys.modules["geopandas"].GeoSeries.from_xy(moved[:, 1], moved[:, 0], crs=crs)
         }
     else:
         placed = dict(zip(location.columns, location.encode(points[order]), strict=True))
