@@ -11,10 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class FileServer:
-    """What the server has and does; ``asked`` are the headers of the requests it got.
-
-    With ``cut_after``, it closes the connection after so many bytes.
-    """
+    """What the server gives, at most so many bytes of it, and the headers of the requests it got."""
 
     content: bytes
     status: int = 200

@@ -1,7 +1,5 @@
 """Frames of pandas, GeoPandas, Polars and Arrow: locations out of them, and published ones back."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -125,19 +123,3 @@ def test_nothing_hidden_travels_along() -> None:
         assert column.to_pylist() == [None]
         assert pa.types.is_null(column.type) or 377 not in column.field(0).to_pylist()
         assert b"y" not in b"".join(bytes(part) for part in out["d"].combine_chunks().buffers() if part)
-
-
-def test_pandas_and_polars_need_neither_pyarrow_nor_shapely() -> None:
-    code = """
-import sys
-for name in ("pyarrow", "shapely", "geopandas"):
-    sys.modules[name] = None
-import numpy as np
-{}
-from nearveil.io.frames import *
-frame = DataFrame({{"id": ["a", "b"], "lat": [37.7, 37.8], "lon": [1.0, 2.0]}})
-points = points_in_frame(frame)
-published_frame(frame, points, ["id"], np.array([1, 0]))
-"""
-    for library in ("pandas", "polars"):
-        subprocess.run([sys.executable, "-c", code.format(f"from {library} import DataFrame")], check=True)

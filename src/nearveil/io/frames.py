@@ -107,8 +107,10 @@ def published_frame(
     location, shared = location_in_frame(frame, read), _shared(frame)
     names = [name for name in _names(shared) if name in columns or name in location.columns]
     if location.is_geometry:
+        moved = location.numbers_of(points[order])
+        crs = frame.crs and (location.crs or "EPSG:4326")
         placed: dict[str, Any] = {
-            location.columns[0]: _geometry_at(points[order], frame.crs and (location.crs or "EPSG:4326"))
+            location.columns[0]: sys.modules["geopandas"].GeoSeries.from_xy(moved[:, 1], moved[:, 0], crs=crs)
         }
     else:
         placed = dict(zip(location.columns, location.encode(points[order]), strict=True))
@@ -172,13 +174,6 @@ def _arrow_table(shared: Any, placed: dict[str, Any], names: list[str], order: I
         is_clean = name in placed or not (pa.types.is_nested(column.type) or column.null_count)
         columns[name] = column if is_clean else pa.array(column.to_pylist(), column.type)
     return pa.table(columns)
-
-
-def _geometry_at(points: FloatArray, crs: Any) -> Any:
-    """Return published locations as geometries of GeoPandas in a reference system; without one, in degrees."""
-    places = points.round(6)
-    degrees = sys.modules["geopandas"].GeoSeries.from_xy(places[:, 1], places[:, 0], crs=crs and "OGC:CRS84")
-    return degrees if crs is None else degrees.to_crs(crs)
 
 
 def _shared(frame: Any) -> Any:
