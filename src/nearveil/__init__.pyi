@@ -85,6 +85,8 @@ from .privacy.guarantee import Basis as Basis
 from .privacy.guarantee import Certificate as Certificate
 from .privacy.guarantee import Guarantee as Guarantee
 from .privacy.guarantee import PrivacyDefinition as PrivacyDefinition
+from .privacy.ledger import Budget as Budget
+from .privacy.ledger import Ledger as Ledger
 from .randomness import (
     Randomness as Randomness,
 )

@@ -80,7 +80,7 @@ def _error(points: FloatArray, found: dict[str, IntArray], region: Region | None
     if (np.abs(points[rows]).max(axis=1) > 1000.0).all():
         return DataError(
             f"{row} has coordinates that look like meters{others}; name their reference system with crs=, such as "
-            "EPSG:25833 (UTM) or EPSG:3857 (web maps)"
+            "EPSG:25833 (UTM) or EPSG:3857 (web maps), or divide degrees times 10,000,000 by that"
         )
     return DataError(
         f"{row} is not on Earth{others}: a latitude is from -90 to 90 degrees, and a longitude from -180 to 180 "

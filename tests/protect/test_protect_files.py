@@ -41,12 +41,13 @@ def test_columns_are_published_only_when_named(tmp_path: Path) -> None:
         nv.protect(source, tmp_path / "no.csv", keep=["agee"])
 
 
-@pytest.mark.parametrize("repeat", ["lat", "minus", "text"])
+@pytest.mark.parametrize("repeat", ["lat", "minus", "text", "e7"])
 def test_a_kept_column_that_repeats_a_coordinate_is_refused(tmp_path: Path, repeat: str) -> None:
     points = np.random.default_rng(1).uniform([50, 10], [53, 14], (300, 2))
     values = {
         "lat": [f"{value:.4f}" for value in points[:, 0]],
         "minus": [f"{-value:.4f}" for value in points[:, 1]],
+        "e7": np.rint(points[:, 0] * 1e7).astype(int).tolist(),
         "text": [f"{lat:.4f}, {lon:.4f}" for lat, lon in points],
     }[repeat]
     source = write_csv(tmp_path / "in.csv", points, home=values)

@@ -102,3 +102,16 @@ def test_pandas_frames_need_neither_arrow_nor_numba() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
+
+
+def test_columns_are_named_by_keywords_too() -> None:
+    frame = pd.DataFrame({"Hochwert": [5_820_000.0, 5_821_000.0], "Rechtswert": [390_000.0, 391_000.0]})
+    safe = nv.protect(frame, latitude="Hochwert", longitude="Rechtswert", crs="EPSG:25833").frame
+    assert np.abs(safe["Hochwert"] - 5_820_500).max() < 20_000
+    with pytest.raises(TypeError, match="did you mean 'latitude'"):
+        nv.protect(frame, latitud="Hochwert")
+    degrees = pd.DataFrame({"latitude": [52.5, 52.6], "longitude": [13.4, 13.5]})
+    with pytest.raises(DataError, match="look like degrees"):
+        nv.protect(degrees, crs="EPSG:25833")
+    with pytest.raises(DataError, match="'latitude' is the location"):
+        nv.protect(degrees, keep=["latitude"])

@@ -124,11 +124,14 @@ def test_other_mechanisms_take_one_row_per_user(tmp_path: Path) -> None:
     assert not (tmp_path / "out.csv").exists()
 
 
-@pytest.mark.parametrize(("user", "message"), [("", "row 2 has no 'user'"), (None, "row 2 has no 'user'")])
-def test_rows_without_a_user_are_refused(tmp_path: Path, user: str | None, message: str) -> None:
+@pytest.mark.parametrize("user", ["", None, "  "])
+def test_rows_without_a_user_are_refused_or_skipped(tmp_path: Path, user: str | None) -> None:
     source = write_csv(tmp_path / "in.csv", np.array([HOME, WORK]), user=["ann", user])
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match="row 2 has no user"):
         nv.protect(source, tmp_path / "out.csv", user="user")
+    result = nv.protect(source, tmp_path / "out.csv", user="user", skip_bad=True)
+    assert (result.rows, result.skipped["no user"].tolist()) == (1, [2])
+    assert read_csv(tmp_path / "out.csv")["user"] == ["ann"]
 
 
 def test_users_of_the_whole_world(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from nearveil.privacy.guarantee import round_up
 
 if TYPE_CHECKING:
     from nearveil.io.location import ReadOptions
+    from nearveil.privacy.ledger import Ledger
     from nearveil.release.protect import Protected
 
 
@@ -98,12 +99,12 @@ def protect(
         say_json(result.to_dict())
     elif output == "-":
         # The file itself is there.
-        note(_as_text(result, "on standard output", user))
+        note(_as_text(result, "on standard output", user, charged))
     else:
-        say(_as_text(result, f"in {output}", user))
+        say(_as_text(result, f"in {output}", user, charged))
 
 
-def _as_text(result: Protected, where: str, user: str | None) -> str:
+def _as_text(result: Protected, where: str, user: str | None, ledger: Ledger | None) -> str:
     """Return the result in one sentence, what is not published, and the guarantee."""
     first = result.summary.removesuffix(".").replace(" published", f" published {where}", 1)
     lines = [f"{first}."]
@@ -115,6 +116,8 @@ def _as_text(result: Protected, where: str, user: str | None) -> str:
             f"{round_up(cost.epsilon * cost.most_places)} {cost.unit} for the user with the most, {cost.most_places:,}"
         )
         lines.append(f"The guarantee counts places, and losses add up: epsilon = {most}.")
+    if ledger is not None:
+        lines.append("Every user was charged in the ledger. A further release adds to that, until a budget is used up.")
     if result.left_out:
         lines.append(f"Left out: {', '.join(result.left_out)}. --keep NAME publishes a column.")
     return "\n".join([*lines, result.guarantee.card(full_is_at=FULL_CARD)])

@@ -107,8 +107,10 @@ class Location:
             points, stated = _decode(self.style, values[0])
             points[(stated > 0) & (stated != (self.srid or 4326))] = np.nan
         if self.crs is not None:
-            from nearveil.geodesy import degrees_from  # noqa: PLC0415 - loads pyproj
+            from nearveil.geodesy import degrees_from, reference_system  # noqa: PLC0415 - loads pyproj
 
+            if reference_system(self.crs).is_projected and (np.abs(points) <= (90, 360)).all():
+                raise DataError("the coordinates look like degrees, and not like those of crs=; leave it out")
             points = degrees_from(self.crs, points)
         else:
             # Some count longitudes from 0 to 360.
@@ -285,10 +287,7 @@ def epsg_name(crs: str) -> str | None:
 
 def _listed(names: Sequence[str]) -> str:
     if not looks_like_names(names):
-        return (
-            "the first line seems to hold data; name its columns with columns=, such as columns=('id', 'latitude', "
-            "'longitude')"
-        )
+        return "the first line seems to hold data; name its columns, such as columns=id,latitude,longitude"
     return f"the columns are {', '.join(map(repr, names[:12]))}{', …' if len(names) > 12 else ''}"
 
 

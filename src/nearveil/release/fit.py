@@ -15,7 +15,7 @@ from nearveil.io.location import ReadOptions
 from nearveil.mechanisms.base import FitRefusedError, Learned, Mechanism
 from nearveil.privacy.guarantee import Guarantee
 from nearveil.privacy.ledger import Ledger
-from nearveil.release.rows import InputRows, RowCheck, check_charged, read_rows
+from nearveil.release.rows import InputRows, RowCheck, check_charged, read_options, read_rows
 from nearveil.types import IntArray, ProgressBar, no_bar
 
 
@@ -59,6 +59,7 @@ def fit(
     skip_bad: bool = False,
     ledger: Ledger | None = None,
     progress: ProgressBar | None = None,
+    **reading: Any,
 ) -> Fitted:
     """Let a copy of a DPRS or HideAmong learn from the users of a file or a frame; nothing else about them is kept.
 
@@ -71,7 +72,7 @@ def fit(
     user : str, optional
         The column of users, who must have one row each. Without it, the cost counts rows.
     read : ReadOptions, optional
-        Which columns hold the locations.
+        Which columns hold the locations; or its fields, such as ``latitude=``.
     skip_bad : bool
         Leave rows out that cannot be used.
     ledger : Ledger, optional
@@ -93,9 +94,9 @@ def fit(
     check_charged(ledger, user, mechanism.seed)
     if not mechanism.is_to_be_fitted:
         raise UsageError(f"{type(mechanism).__name__} has nothing to learn; give an unfitted DPRS or HideAmong")
-    rows, location = read_rows(source, user, read, bar)
+    rows, location = read_rows(source, user, read_options(read, reading), bar)
     check = RowCheck(mechanism.area, location, skip_bad=skip_bad)
-    fitted, cost = fit_on(mechanism, rows.only(check(rows.points)), ledger, bar)
+    fitted, cost = fit_on(mechanism, rows.only(check(rows.points, users=rows.users)), ledger, bar)
     assert fitted.learned is not None  # noqa: S101 - it was fitted
     return Fitted(mechanism=fitted, learned=fitted.learned, guarantee=cost, skipped=check.skipped)
 

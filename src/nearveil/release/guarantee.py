@@ -11,7 +11,7 @@ from nearveil.privacy.guarantee import SEEDED_NOTE, Counted, Guarantee
 
 ROWS_ADD_UP = (
     "Counted per row: the losses of a user's rows add up, and rows at one location average out. If a user may have "
-    "several rows, name the users with user=."
+    "several rows, name the column of users."
 )
 FITTED_HERE = "The {0} were fitted on the users published here: 'Together' holds for them."
 AS_STATED = "Where the {0} come from, and what that cost, is taken as stated. It cannot be checked here."

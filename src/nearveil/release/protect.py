@@ -29,6 +29,7 @@ from nearveil.release.rows import (
     RowCheck,
     check_charged,
     columns_to_publish,
+    read_options,
     rows_of_frame,
     rows_of_source,
 )
@@ -110,8 +111,8 @@ class Protected:
             "summary": self.summary,
             "rows": self.rows,
             "counted": str(self.counted),
-            "places": self.places,
-            "most_places": self.most_places,
+            "places": self.places or None,
+            "most_places": self.most_places if self.places else None,
             **_description(self.mechanism),
             "region": str(self.mechanism.area),
             "order": "kept" if self.keeps_order else "random",
@@ -150,6 +151,7 @@ def protect(
     ledger: Ledger | None = None,
     force: bool = False,
     progress: ProgressBar | None = None,
+    **reading: Any,
 ) -> Protected:
     """Publish noisy locations for the users of a file or a frame, in a secret random order, and nothing else.
 
@@ -172,7 +174,7 @@ def protect(
     region : Region or str, optional
         The public region of mechanisms that need one. Locations outside are refused.
     read : ReadOptions, optional
-        Which columns hold the locations, where that is not obvious.
+        Which columns hold the locations, where that is not obvious; or its fields, such as ``latitude=`` and ``crs=``.
     keep_order : bool
         Keep the order of rows, which can tell locations.
     skip_bad : bool
@@ -194,6 +196,7 @@ def protect(
     """
     if is_mechanism(output):
         output, mechanism = None, output
+    read = read_options(read, reading)
     chosen = _in_region(check_mechanism(PlanarLaplace() if mechanism is None else mechanism), region)
     check_charged(ledger, user, chosen.seed)
     release = _Release(
@@ -202,7 +205,9 @@ def protect(
     )  # fmt: skip
     if is_frame(source):
         if output is not None:
-            raise UsageError("a frame is protected in memory and has no output; write the result's frame yourself")
+            raise UsageError(
+                "beside a frame, the second argument is a mechanism such as PlanarLaplace(500); a frame has no output"
+            )
         return release.of_frame(source)
     if not isinstance(source, str | Path):
         raise UsageError("protect takes the path of a file, or a frame of pandas, Polars, GeoPandas or Arrow")
@@ -234,10 +239,11 @@ class _Release:
 
     def of_frame(self, frame: Any) -> Protected:
         """Publish a frame."""
-        columns = columns_to_publish(columns_of_frame(frame, self.read), self.user, self.keep, keep_all=self.keep_all)
-        self.check = RowCheck(self.mechanism.area, location_in_frame(frame, self.read), skip_bad=self.skip_bad)
+        location, names = location_in_frame(frame, self.read), columns_of_frame(frame, self.read)
+        columns = columns_to_publish(names, location, self.user, self.keep, keep_all=self.keep_all)
+        self.check = RowCheck(self.mechanism.area, location, skip_bad=self.skip_bad)
         rows = rows_of_frame(frame, self.user, self.read)
-        is_usable = self.check(rows.points)
+        is_usable = self.check(rows.points, users=rows.users)
         from nearveil.release.second_location import refuse_second_locations  # noqa: PLC0415 - for frames only
 
         refuse_second_locations(frame, columns[0], self.read)
@@ -259,13 +265,13 @@ class _Release:
             raise UsageError("the output is the input, whose locations would be lost; write to another file")
         source = open_source(path, self.read)
         self.check = RowCheck(self.mechanism.area, source.location, skip_bad=self.skip_bad)
-        columns = columns_to_publish(source.columns, self.user, self.keep, keep_all=self.keep_all)
+        columns = columns_to_publish(source.columns, source.location, self.user, self.keep, keep_all=self.keep_all)
         metadata = _description(self.mechanism)
         with open_writer(output, source, columns[0], force=force, metadata=metadata) as writer:
             published = None
             if self.user is not None or self.mechanism.is_to_be_fitted:
                 rows = rows_of_source(source, self.user, self.bar)
-                published = self._publish_in_memory(rows, self.check(rows.points))
+                published = self._publish_in_memory(rows, self.check(rows.points, users=rows.users))
             count = publish_batches(self, source, columns[0], published, writer, output)
             writer.finish()
             self._charge()

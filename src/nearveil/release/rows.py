@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ class InputRows:
     points : ndarray, shape (n, 2)
         True locations in degrees; not a number where they cannot be read.
     users : ndarray of int, optional
-        Whose rows they are, as positions in ``names``; None where no column of users was named.
+        Whose rows they are, as positions in ``names``, -1 where a row has no user; None if no column was named.
     names : sequence of str
         The ids of users, each once.
     """
@@ -58,12 +59,15 @@ class RowCheck:
         self.skip_bad, self._area, self._location = skip_bad, area, location
         self._found: dict[str, list[IntArray]] = {}
 
-    def __call__(self, points: FloatArray, first_row: int = 0) -> BoolArray:
+    def __call__(self, points: FloatArray, first_row: int = 0, users: IntArray | None = None) -> BoolArray:
         """Return which rows can be used."""
+        nobody = np.flatnonzero(users < 0) if users is not None else np.empty(0, dtype=np.int64)
+        if len(nobody) and not self.skip_bad:
+            raise DataError(f"row {first_row + nobody[0] + 1} has no user; complete or remove such rows")
         if not self.skip_bad:
             self._location.check(points, self._area, rows_before=first_row)
         is_usable = np.ones(len(points), dtype=np.bool_)
-        for reason, rows in unusable(points, self._area).items():
+        for reason, rows in {**unusable(points, self._area), "no user": nobody}.items():
             is_usable[rows] = False
             self._found.setdefault(reason, []).append(rows + first_row + 1)
         return is_usable
@@ -71,13 +75,31 @@ class RowCheck:
     @property
     def skipped(self) -> dict[str, IntArray]:
         """Numbers of the rows to be left out, from 1, by reason."""
-        return {reason: np.sort(np.concatenate(rows)) for reason, rows in self._found.items()}
+        found = {reason: np.sort(np.concatenate(rows)) for reason, rows in self._found.items()}
+        return {reason: rows for reason, rows in found.items() if len(rows)}
+
+
+def read_options(read: ReadOptions | None, given: dict[str, Any]) -> ReadOptions | None:
+    """Return how the input is read: ``read``, or the fields of `ReadOptions` that a caller gave by their names."""
+    if not given:
+        return read
+    from nearveil.io.location import ReadOptions  # noqa: PLC0415
+
+    known = [each.name for each in fields(ReadOptions)]
+    for name in given.keys() - known:
+        near = get_close_matches(name, [*known, "user", "keep", "keep_all", "region", "ledger", "mechanism"], n=1)
+        raise TypeError(f"there is no parameter {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    if read is not None:
+        raise UsageError(f"read= says how the input is read; put {next(iter(given))} into it")
+    return ReadOptions(**given)
 
 
 def check_charged(ledger: Ledger | None, user: str | None, seed: int | None) -> None:
     """Refuse what cannot be charged: rows without users, and noise from a seed, which protects nobody."""
     if ledger is None:
         return
+    if not hasattr(ledger, "charge"):
+        raise UsageError("ledger= takes a Ledger, such as Ledger('budgets.db', [Budget(definition='metric', ...)])")
     if user is None:
         raise UsageError("a ledger charges users: name their column with user=")
     if seed is not None:
@@ -85,12 +107,14 @@ def check_charged(ledger: Ledger | None, user: str | None, seed: int | None) -> 
 
 
 def columns_to_publish(
-    columns: Sequence[str], user: str | None, keep: Sequence[str], *, keep_all: bool
+    columns: Sequence[str], location: Location, user: str | None, keep: Sequence[str] = (), *, keep_all: bool = False
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the columns that are published beside the location, and those that are left out."""
     if isinstance(keep, str):
         keep = (keep,)
     for option, name in [("user", user), *(("keep", name) for name in keep)]:
+        if name in location.columns:
+            raise DataError(f"column {name!r} is the location, which is published with noise; leave {option}= out")
         if name is not None and name not in columns:
             known = ", ".join(map(repr, columns)) or "none besides the location"
             raise DataError(f"there is no column {name!r} to name with {option}=; the columns are {known}")
@@ -123,14 +147,15 @@ def rows_of_source(source: Source, user: str | None, bar: ProgressBar) -> InputR
 def read_rows(source: Any, user: str | None, read: ReadOptions | None, bar: ProgressBar) -> tuple[InputRows, Location]:
     """Return the rows of a file or a frame, and how it writes locations down."""
     if is_frame(source):
-        columns_to_publish(columns_of_frame(source, read), user, (), keep_all=False)
-        return rows_of_frame(source, user, read), location_in_frame(source, read)
+        location = location_in_frame(source, read)
+        columns_to_publish(columns_of_frame(source, read), location, user)
+        return rows_of_frame(source, user, read), location
     if not isinstance(source, str | Path):
         raise UsageError("the users must be the path of a file, or a frame of pandas, Polars, GeoPandas or Arrow")
     from nearveil.io.readers import open_source  # noqa: PLC0415 - needs an extra
 
     opened = open_source(source, read)
-    columns_to_publish(opened.columns, user, (), keep_all=False)
+    columns_to_publish(opened.columns, opened.location, user)
     return rows_of_source(opened, user, bar), opened.location
 
 
@@ -156,6 +181,4 @@ def _with_arrow_users(points: FloatArray, ids: list[Any], user: str) -> InputRow
     names = coded.dictionary.cast(pa.large_string()).to_pylist()
     users = coded.indices.fill_null(len(names)).to_numpy().astype(np.int64)
     nobody = np.array([not name.strip() for name in names] + [True])[users]
-    if nobody.any():
-        raise DataError(f"row {int(np.argmax(nobody)) + 1} has no {user!r}; complete or remove such rows")
-    return InputRows(points, users, names)
+    return InputRows(points, np.where(nobody, -1, users), names)

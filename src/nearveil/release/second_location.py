@@ -64,7 +64,8 @@ class SecondLocations:
     def _add(self, name: str, points: FloatArray, values: Values) -> None:
         near = np.full((len(points), 2), _NEAR_M / _METERS_PER_DEGREE)
         near[:, 1] /= np.cos(np.radians(points[:, 0])).clip(1e-6)
-        references = [(points, near)]
+        # Degrees, and whole numbers of a millionth or a ten-millionth of one, as phones export them.
+        references = [(points * scale, near * scale) for scale in (1.0, 1e6, 1e7)]
         if self._location.crs is not None:
             own = self._location.numbers_of(points)
             references.append((own, near if (np.abs(own) <= 360).all() else np.full_like(near, _NEAR_M)))
