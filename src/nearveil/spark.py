@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearveil.errors import DataError, NearveilError, UsageError, missing_package, without_context
-from nearveil.mechanisms.base import Mechanism, is_mechanism
+from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.registry import check_instance, is_own, mechanism_name
-from nearveil.privacy.guarantee import Guarantee
+from nearveil.mechanisms.registry import mechanism_name
+from nearveil.privacy.guarantee import Counted, Guarantee
 from nearveil.randomness import NamedRows, stream_key, subkey
 from nearveil.region import Region
+from nearveil.release.guarantee import check_mechanism, release_guarantee
 from nearveil.types import FloatArray, ProgressBar, WordArray, no_bar
 from nearveil.veil import Veil
 
@@ -143,14 +144,11 @@ def _check(df: DataFrame, mechanism: Mechanism) -> None:
         raise UsageError("df must be a Spark DataFrame that is no stream; nearveil.protect takes files and frames")
     if type(df).__module__.startswith("pyspark.sql.connect"):
         raise UsageError("Spark Connect writes functions, and the secret in them, into plans; use a classic session")
-    if not is_mechanism(mechanism):
-        raise UsageError("mechanism must be a Mechanism, such as PlanarLaplace(500)")
+    check_mechanism(mechanism)
     if mechanism.seed is not None:
         raise UsageError("noise from a seed protects nobody; leave seed= out")
     if mechanism.is_to_be_fitted:
         raise UsageError(f"{type(mechanism).__name__} is not fitted; call its fit(points) first, with some locations")
-    if not is_own(mechanism):
-        check_instance(mechanism)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,22 +261,20 @@ def _charged(
     published: DataFrame, columns: _Columns, mechanism: Mechanism, ledger: Ledger | None, *, by_place: bool
 ) -> Guarantee:
     """Return the guarantee, for each place of a user or each row, once all users are charged."""
-    guarantee = mechanism.guarantee
-    if mechanism.learned is not None:
-        guarantee = guarantee.with_note(f"Where the {mechanism.learns} are from, and what that cost, is not checked.")
+    conditions: Any = {"fitted_here": False, "skips_rows": False, "keeps_order": False}
     if columns.user is None:
-        return guarantee.counted_per_row().with_note(
-            "Counted per row: losses of a user's rows add up, and rows at one location average out. With user=, a "
-            "user's rows in one place get one location."
-        )
+        return release_guarantee(mechanism, Counted.ROWS, most_places=1, **conditions)
     counted = functions.count_distinct(published.columns[-1]) if by_place else functions.count("*")
     users = published.groupBy(f"c{columns.user}").agg(counted.alias("count"))
     most = users.agg(functions.max("count")).collect()[0][0]
+    if most > 1 and not by_place:
+        raise DataError("some users have several rows, and this mechanism takes one per user; use PlanarLaplace")
+    guarantee = release_guarantee(
+        mechanism, Counted.PLACES if by_place else Counted.USERS, most_places=most, **conditions
+    )
     if by_place:
         # Veil's noise ends at 37 times its mean, which adds this much for places up to 10 times the mean apart.
-        guarantee = replace(guarantee, delta=8e-10).counted_per_place(most)
-    elif most > 1:
-        raise DataError("some users have several rows, and this mechanism takes one per user; use PlanarLaplace")
+        guarantee = replace(guarantee, delta=8e-10)
     if ledger is not None:
         charged = users.collect()
         counts = [int(row[1]) for row in charged] if by_place else None

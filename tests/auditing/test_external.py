@@ -250,7 +250,7 @@ FAILING_COMMANDS = {
     ),
     "signal": ("os.abort()", "signal SIGABRT"),
     "silent": ("", "cannot be read: it is empty"),
-    "no header": ("write(map(noisy, read(sys.stdin)), header='37.1,-122.1')", "seems to hold data"),
+    "no header": ("write(map(noisy, read(sys.stdin)), header='37.1,-122.1')", "there is no location"),
     "one column": ("write([(1,)], header='latitude')", "there is no location"),
     "ragged": ("write([(37.7, -122.4), (37.7,)])", "row 2"),
     "no text": ("sys.stdout.buffer.write(bytes([255, 254, 0, 1]) * 99)", "cannot be read"),

@@ -105,8 +105,8 @@ def test_nothing_hidden_travels_along() -> None:
     frame.attrs["center"] = 37.7
     frame["arrow"] = pandas.array(["k", "at 37.7"], pandas.ArrowDtype(pa.dictionary(pa.int32(), pa.string())))
     published = published_frame(frame, MOVED, ["kind", "masked"], ORDER)
-    (first,) = published_frame(frame, MOVED, ["arrow"], np.array([0]))["arrow"].array.__arrow_array__().chunks
-    assert first.dictionary.to_pylist() == ["k"]
+    first = published_frame(frame, MOVED, ["arrow"], np.array([0]))["arrow"]
+    assert (list(first), "dictionary" in str(first.dtype)) == (["k"], False)
     assert published.attrs == {}
     assert list(published["kind"]) == ["k", "k"]
     assert not hasattr(published["kind"], "cat")

@@ -43,7 +43,8 @@ def check_output(path: Path, *, force: bool) -> None:
 def replacing(path: Path, *, force: bool, private: bool = False) -> Iterator[Path]:
     """Give a temporary file beside ``path`` to write to; put it in place if nothing went wrong, else remove it.
 
-    A ``private`` file can be read by its owner alone, from the first byte on.
+    Until then its owner alone can read it: what is refused in the end, or was stopped, is for nobody else. A
+    ``private`` file stays so.
     """
     check_output(path, force=force)
     # Through a link to the file itself, which is what is to be replaced.
@@ -51,12 +52,15 @@ def replacing(path: Path, *, force: bool, private: bool = False) -> Iterator[Pat
     # The extension stays, since it decides the format; the rest is short, since names may not be long.
     partial = path.with_name(f".{secrets.token_hex(4)}.partial{''.join(path.suffixes[-2:])}")
     try:
-        if private:
-            os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+        mode = os.fstat(descriptor).st_mode & 0o777
+        os.fchmod(descriptor, 0o600)
+        os.close(descriptor)
         yield partial
         with partial.open("rb") as stream:
             os.fsync(stream.fileno())
-        _put_in_place(partial, path, force=force, private=private)
+        partial.chmod(path.stat().st_mode & 0o777 if path.exists() and not private else mode)
+        _put_in_place(partial, path, force=force)
     except OutputError:
         raise
     except OSError as error:
@@ -68,10 +72,8 @@ def replacing(path: Path, *, force: bool, private: bool = False) -> Iterator[Pat
             partial.unlink(missing_ok=True)
 
 
-def _put_in_place(partial: Path, path: Path, *, force: bool, private: bool) -> None:
+def _put_in_place(partial: Path, path: Path, *, force: bool) -> None:
     if force:
-        if path.exists() and not private:
-            partial.chmod(path.stat().st_mode & 0o777)
         partial.replace(path)
         return
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -143,9 +144,12 @@ def frame_of_points(points: FloatArray, like: Any) -> Any:
 def _pandas_values(shared: Any, name: str, order: IntArray) -> Any:
     """Return rows of a column of pandas, with its type but without categories, or values under missing ones."""
     array = _column(shared, name).to_native().array.take(order)
-    if hasattr(array, "categories"):
-        return np.asarray(array)
-    is_hiding = hasattr(array, "_mask") or type(array.dtype).__name__ == "ArrowDtype"
+    kind = type(array.dtype).__name__
+    inner = str(getattr(array.dtype, "pyarrow_dtype", ""))
+    if hasattr(array, "categories") or kind == "SparseDtype" or re.match("struct|list|map|dictionary|extension", inner):
+        # Their types say more than the rows: other categories, what is left out, metadata of fields.
+        return np.asarray(array, dtype=object if inner else None)
+    is_hiding = hasattr(array, "_mask") or kind == "ArrowDtype"
     return type(array)._from_sequence(list(array), dtype=array.dtype) if is_hiding else array
 
 
@@ -156,6 +160,8 @@ def _plain_series(series: Any, order: IntArray) -> Any:
     taken = series[order.tolist()]
     if taken.dtype in (nw.Categorical, nw.Enum):
         return taken.cast(nw.String)
+    if any(kind in str(taken.dtype) for kind in ("Categorical", "Enum")):
+        raise DataError(f"column {taken.name!r} holds categories in lists or structures; make them text")
     if taken.dtype.is_nested() or taken.null_count():
         return nw.new_series(taken.name, taken.to_list(), taken.dtype, backend=taken.implementation)
     return taken

@@ -81,8 +81,8 @@ class Mechanism(ABC):
     seed: int | None = None
     learns: ClassVar[str | None] = None
     """The constructor's parameter for what `fit` learns from users otherwise, such as ``"intervals"``."""
-    counts_places: ClassVar[bool] = False
-    """Whether `perturb_users` takes users with several rows, and publishes a location for each of their places."""
+    places: ClassVar[Literal["grid", "cells"] | None] = None
+    """What `perturb_users` takes for users' places: cells of a secret grid of each user, public cells, or nothing."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -70,7 +70,7 @@ class HideAmong(Mechanism):
 
     frame = "square"
     learns = "cells"
-    counts_places = True
+    places = "cells"
 
     def __init__(
         self,

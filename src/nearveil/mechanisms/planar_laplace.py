@@ -57,7 +57,7 @@ class PlanarLaplace(Mechanism):
     """
 
     frame = "degrees"
-    counts_places = True
+    places = "grid"
 
     def __init__(
         self, noise_m: float | str = DEFAULT_NOISE_M, region: Region | str | None = None, seed: int | None = None

@@ -144,8 +144,8 @@ def mechanism_name(mechanism: Mechanism) -> str:
 
 
 def _own_entry(kind: type[Mechanism]) -> MechanismEntry | None:
-    home = f"{kind.__module__.removeprefix('nearveil.mechanisms.')}:{kind.__qualname__}"
-    return next((entry for entry in MECHANISMS.values() if entry.home == home), None)
+    home = f"{kind.__module__}:{kind.__qualname__}"
+    return next((entry for entry in MECHANISMS.values() if f"nearveil.mechanisms.{entry.home}" == home), None)
 
 
 def is_own(mechanism: Mechanism) -> bool:

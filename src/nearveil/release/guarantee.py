@@ -9,6 +9,14 @@ from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.registry import check_instance, has_own_fit, is_own
 from nearveil.privacy.guarantee import SEEDED_NOTE, Counted, Guarantee
 
+MOVED_TOGETHER = (
+    "a user's locations and the same locations moved together, like a rigid figure, at a loss of epsilon times the "
+    "farthest move for each place"
+)
+ONE_GRID = (
+    "All places of a user share one secret grid. Where some move and others stay, up to 0.71 comes on top of epsilon "
+    "times the distance for each place, near the grid's poles up to 0.87."
+)
 ROWS_ADD_UP = (
     "Counted per row: the losses of a user's rows add up, and rows at one location average out. If a user may have "
     "several rows, name the column of users."
@@ -52,6 +60,17 @@ def check_mechanism(mechanism: object) -> Mechanism:
     return mechanism
 
 
+def places_guarantee(mechanism: Mechanism, most: int) -> Guarantee:
+    """Return what holds for users with up to ``most`` places, whose locations `Mechanism.perturb_users` published.
+
+    With a grid, `nearveil.veil` has the proofs: the first for one place, the second and the third for several.
+    """
+    found = mechanism.guarantee.counted_per_place(most)
+    if mechanism.places != "grid" or most == 1:
+        return found
+    return replace(found, neighbors=MOVED_TOGETHER, notes=(ONE_GRID, *found.notes), certificate=None)
+
+
 def release_guarantee(
     mechanism: Mechanism, counted: Counted, *, most_places: int, fitted_here: bool, skips_rows: bool, keeps_order: bool
 ) -> Guarantee:
@@ -74,7 +93,7 @@ def release_guarantee(
     if counted is Counted.ROWS:
         guarantee = guarantee.counted_per_row()
     elif counted is Counted.PLACES:
-        guarantee = guarantee.counted_per_place(most_places)
+        guarantee = places_guarantee(mechanism, most_places)
     conditions = {
         # The guarantee of somebody else's class may not mention seeds.
         SEEDED_NOTE: mechanism.seed is not None and SEEDED_NOTE not in guarantee.notes,

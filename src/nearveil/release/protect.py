@@ -19,11 +19,11 @@ from nearveil.errors import DataError, UsageError, without_context
 from nearveil.io.frames import columns_of_frame, is_frame, location_in_frame, published_frame
 from nearveil.mechanisms.base import Mechanism, is_mechanism
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
-from nearveil.mechanisms.registry import mechanism_name
+from nearveil.mechanisms.registry import is_own, mechanism_name
 from nearveil.privacy.guarantee import Counted, Guarantee
 from nearveil.randomness import ORDER_STREAM, secure_generator, seeded_randomness
 from nearveil.region import Region, as_region
-from nearveil.release.guarantee import check_mechanism, release_guarantee
+from nearveil.release.guarantee import check_mechanism, places_guarantee, release_guarantee
 from nearveil.release.rows import (
     InputRows,
     RowCheck,
@@ -95,8 +95,8 @@ class Protected:
     def warnings(self) -> tuple[str, ...]:
         """What to think about before giving the result away."""
         found = []
-        if self.mechanism.seed is not None:
-            found.append("the noise was drawn from a seed, which protects nobody; leave the seed out to publish")
+        if _description(self.mechanism)["seeded"]:
+            found.append("something was drawn from a seed, which protects nobody; leave the seed out to publish")
         if self.keeps_order:
             found.append("the order of rows was kept, which can tell locations; leave keep_order=True out to shuffle")
         if not self.left_out and len(self.published) > 1:
@@ -292,7 +292,9 @@ class _Release:
             if usable.users is None:
                 published[is_usable] = self.mechanism.perturb(usable.points, progress=advance)
                 return published
-            published[is_usable], place = self.mechanism.perturb_users(usable.users, usable.points)
+            # Nobody has proved what others' classes do with several rows of a user.
+            publish = type(self.mechanism).perturb_users if is_own(self.mechanism) else Mechanism.perturb_users
+            published[is_usable], place = publish(self.mechanism, usable.users, usable.points)
         self._count_places(usable.users, place, usable.names)
         return published
 
@@ -300,16 +302,19 @@ class _Release:
         _, first = np.unique(place, return_index=True)
         of_user = np.bincount(users[first], minlength=len(names))
         self.places, self.most_places = len(first), int(of_user.max())
-        self.counted = Counted.PLACES if self.mechanism.counts_places else Counted.USERS
+        self.counted = Counted.PLACES if self._counts_places else Counted.USERS
         charged = np.flatnonzero(of_user)
         self.names, self.charges = [names[user] for user in charged.tolist()], of_user[charged].tolist()
+
+    @property
+    def _counts_places(self) -> bool:
+        return self.mechanism.places is not None and is_own(self.mechanism)
 
     def _charge(self) -> None:
         if self.ledger is None:
             return
         if self.counted is Counted.PLACES:
-            guarantee = self.mechanism.guarantee.counted_per_place(self.most_places)
-            self.ledger.charge([guarantee], self.names, self.charges)
+            self.ledger.charge([places_guarantee(self.mechanism, self.most_places)], self.names, self.charges)
         else:
             self.ledger.charge([self.mechanism.guarantee], self.names)
 

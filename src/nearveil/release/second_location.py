@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _NEAR_M = 100.0
 _METERS_PER_DEGREE = 111_195.0
 _MOST_VALUES = 4096
+_MISSING = ("", "None", "nan", "<NA>", "NaT")
 _MOST_NUMBERS = 16
 _NUMBER = re.compile(r"\d+\.?\d*(?:[eE][-+]?\d{1,2})?")
 
@@ -56,7 +57,7 @@ class SecondLocations:
         """Count true locations against columns of the same rows, as NumPy has them."""
         for name, values in columns.items():
             if values.dtype == object:
-                rows = _some(np.array([value is not None and value != "" for value in values], dtype=np.bool_))
+                rows = _some(np.array([str(value) not in _MISSING for value in values], dtype=np.bool_))
             else:
                 rows = _some(~np.isnan(values))
             self._add(name, points[rows], values[rows])

@@ -18,6 +18,7 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
+from nearveil.errors import DataError
 from nearveil.randomness import ORDER_STREAM, secure_generator, seeded_randomness
 from nearveil.types import IntArray
 
@@ -89,7 +90,7 @@ class RowShuffle:
             self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - until it is no longer needed
             weakref.finalize(self, self._file.close)
         for bucket, written in enumerate(self._written):
-            rows = pa.concat_tables(self._of_bucket(bucket)).combine_chunks()
+            rows = _joined(self._of_bucket(bucket))
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, rows.schema) as stream:
                 stream.write_table(rows)
@@ -105,5 +106,16 @@ class RowShuffle:
 
 
 def _in_random_order(parts: list[pa.Table], generator: np.random.Generator) -> pa.Table:
-    rows = pa.concat_tables(parts).combine_chunks()
+    rows = _joined(parts)
     return rows.take(pa.array(generator.permutation(len(rows))))
+
+
+def _joined(parts: list[pa.Table]) -> pa.Table:
+    try:
+        return pa.concat_tables(parts).combine_chunks()
+    except pa.ArrowInvalid:
+        # Arrow's own words would show names of fields, which are data in structures.
+        names = [name for name in parts[0].column_names if len({part.schema.field(name).type for part in parts}) > 1]
+        raise DataError(
+            f"column {names[0] if names else ''!r} changes its type within the file; give it one type or leave it out"
+        ) from None

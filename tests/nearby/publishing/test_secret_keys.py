@@ -32,7 +32,7 @@ def test_keys_are_never_replaced_by_accident(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     first = new_keys()
     write_keys(path, first)
-    with pytest.raises(OutputError, match="cannot be written"):
+    with pytest.raises(OutputError, match="exists already"):
         write_keys(path, new_keys())
     assert read_keys(path) == first
 
