@@ -30,7 +30,7 @@ def test_several_places_are_not_promised_more_than_is_proved() -> None:
 
 
 def test_what_is_not_published_yet_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    modes = []
+    modes = list[int]()
 
     class Watching(nv.Ledger):
         def charge(self, *arguments: Any, **options: Any) -> None:
@@ -91,5 +91,5 @@ def test_cells_from_a_seed_are_warned_of() -> None:
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(rng.uniform([52.4, 13.2], [52.6, 13.6], (1500, 2)), columns=["latitude", "longitude"])
     seeded = nv.fit(frame, nv.HideAmong(20, region=region, seed=1)).mechanism
-    again = nv.HideAmong(20, cells=seeded.learned)
+    again = nv.HideAmong(20, **seeded.learned_params)
     assert any("seed" in warning for warning in nv.protect(frame, again).warnings)
