@@ -257,12 +257,15 @@ class _Release:
 
     def of_file(self, path: Path, output: Path, *, force: bool) -> Protected:
         """Publish a file: charged when it is whole on disk, and only then given its name."""
+        from nearveil.io.atomic import check_output  # noqa: PLC0415 - of files
         from nearveil.io.readers import open_source  # noqa: PLC0415 - needs an extra
         from nearveil.io.writers import open_writer  # noqa: PLC0415
         from nearveil.release.batches import publish_batches  # noqa: PLC0415
 
         if path.exists() and output.exists() and output.samefile(path):
             raise UsageError("the output is the input, whose locations would be lost; write to another file")
+        if str(output) != "-":
+            check_output(output, force=force)
         source = open_source(path, self.read)
         self.check = RowCheck(self.mechanism.area, source.location, skip_bad=self.skip_bad)
         columns = columns_to_publish(source.columns, source.location, self.user, self.keep, keep_all=self.keep_all)
