@@ -388,6 +388,7 @@ def dprs(
     floor: bool | None = None,
     initial: Literal["uniform", "users"] = "uniform",
     norm: Literal[1, 2] = 2,
+    line_9: Literal["mended", "as printed"] = "mended",
     clusters: Literal["nearest", "last round"] = "nearest",
     centers: Literal["private", "random"] = "private",
     point: Literal["rsm", "uniform"] = "rsm",
@@ -410,7 +411,7 @@ def dprs(
     if point == "uniform":
         D_prime = uniform_in_discs(c[C], R[C], rng)
     else:  # lines 3 to 8, for everybody at once
-        D_prime = rsm(D, c[C], R[C], lambda_p, rng, noise=noise, norm=norm)
+        D_prime = rsm(D, c[C], R[C], lambda_p, rng, noise=noise, norm=norm, line_9=line_9)
     return Disguised(D_prime, c, R, C)
 
 
@@ -514,7 +515,7 @@ def recall(D: Array, D_prime: Array, q: Array, k: int, *, askers: Rows | None = 
 
 def distance_ratio(
     D: Array, D_prime: Array, q: Array, k: int, *,
-    pooled: bool = False, distances: Literal["true", "published"] = "true", askers: Rows | None = None,
+    pooled: bool = True, distances: Literal["true", "published"] = "true", askers: Rows | None = None,
 ) -> float:  # fmt: skip
     """Return the distance ratio: the sum of the distances of G(q) over that of P(q).
 

@@ -144,12 +144,11 @@ def frame_of_points(points: FloatArray, like: Any) -> Any:
 def _pandas_values(shared: Any, name: str, order: IntArray) -> Any:
     """Return rows of a column of pandas, with its type but without categories, or values under missing ones."""
     array = _column(shared, name).to_native().array.take(order)
-    kind = type(array.dtype).__name__
-    inner = str(getattr(array.dtype, "pyarrow_dtype", ""))
-    if hasattr(array, "categories") or kind == "SparseDtype" or re.match("struct|list|map|dictionary|extension", inner):
+    inner, is_sparse = str(getattr(array.dtype, "pyarrow_dtype", "")), hasattr(array, "sp_values")
+    if hasattr(array, "categories") or is_sparse or re.match("struct|list|map|dictionary|extension", inner):
         # Their types say more than the rows: other categories, what is left out, metadata of fields.
         return np.asarray(array, dtype=object if inner else None)
-    is_hiding = hasattr(array, "_mask") or kind == "ArrowDtype"
+    is_hiding = inner or hasattr(array, "_mask")
     return type(array)._from_sequence(list(array), dtype=array.dtype) if is_hiding else array
 
 
