@@ -101,7 +101,7 @@ REFUSED: list[tuple[str, Text, str]] = [
     ("a.csv", "", "is empty"),
     ("a.csv", "id,lat,lon\n", "has no rows"),
     ("a.csv", "id,lat\n1,52.52\n", "there is no location; the columns are 'id', 'lat'; name two"),
-    ("a.csv", "52.520008,13.404954\n52.5,13.4\n", "seems to hold data; name its columns with columns="),
+    ("a.csv", "52.520008,13.404954\n52.5,13.4\n", "seems to hold data; name its columns, such as columns="),
     ("a.csv", "lat,lon\n152.5,13.4\n152.4,13.5\n", "row 1 is not on Earth .*if they are exchanged"),
     ("a.csv", "lat,lon\n5820075.3,391756.1\n", "row 1 has coordinates that look like meters; .*crs="),
     ("a.csv", "lat,lon\n52.520008,13.4\n\\N,\\N\n", "row 2: 'lat' or 'lon' is empty or not a number"),
