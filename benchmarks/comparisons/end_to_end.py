@@ -130,10 +130,10 @@ def _large(effort: Effort, folder: Path, ways: dict[str, list[str]]) -> Iterator
 def _ways(intervals: Path, cells: Path) -> dict[str, list[str]]:
     """Options of the releases that are compared."""
     return {
-        SHUFFLED: ["--keep", "id"],
-        KEPT: ["--keep", "id", "--keep-order"],
-        GIVEN: ["--keep", "id", "--intervals", str(intervals), "--keep-order"],
-        AMONG: ["--keep", "id", "--cells", str(cells), "--keep-order"],
+        SHUFFLED: [],
+        KEPT: ["--keep-order"],
+        GIVEN: ["--intervals", str(intervals), "--keep-order"],
+        AMONG: ["--cells", str(cells), "--keep-order"],
     }
 
 

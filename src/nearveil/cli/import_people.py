@@ -100,7 +100,7 @@ def _people(
         latitude=reading.latitude,
         longitude=reading.longitude,
     )
-    return given.count(address), given.batches(address)
+    return None, given.batches(address)
 
 
 def _of_file(file: Source, id_column: str | None) -> Iterator[PlacesOfPeople]:

@@ -45,13 +45,6 @@ class PeopleTable:
                 places = np.array([row[1:] for row in rows], dtype=np.float64)
                 yield [None if row[0] is None else str(row[0]) for row in rows], places
 
-    def count(self, address: str) -> int:
-        """Return how many rows there are, about; for showing progress."""
-        with _connected(address) as connection:
-            statement = sql.SQL("SELECT count(*) FROM {}").format(self._name)
-            row = connection.execute(statement).fetchone()
-        return int(row[0]) if row else 0
-
     @property
     def _name(self) -> sql.Composable:
         return sql.Identifier(*self.table.split(".", 1))

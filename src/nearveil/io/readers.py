@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import json
+import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -218,11 +219,17 @@ def _values(column: pa.ChunkedArray, location: Location) -> Values:
         if location.decimal_comma and pa.types.is_string(column.type):
             column = pc.replace_substring(column, ",", ".")
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            return cast(FloatArray, column.cast(pa.float64()).to_numpy())
+            return floats(column.cast(pa.float64()))
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
             # Where all that is no number is missing, as is common, a batch is still read at once.
-            return cast(FloatArray, pc.if_else(pc.not_equal(column, ""), column, None).cast(pa.float64()).to_numpy())
+            return floats(pc.if_else(pc.not_equal(column, ""), column, None).cast(pa.float64()))
     return objects(column.to_pylist())
+
+
+def floats(column: pa.ChunkedArray) -> FloatArray:
+    """Return numbers by their buffers, which spares loading pandas; NaN where one is missing."""
+    filled = pc.fill_null(column, math.nan) if column.null_count else column
+    return np.concatenate([np.empty(0), *map(np.from_dlpack, filled.chunks)])
 
 
 def plain(table: pa.Table) -> pa.Table:

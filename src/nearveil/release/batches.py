@@ -8,17 +8,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from nearveil.errors import DataError
-from nearveil.io.readers import Batch, Source
+from nearveil.io.readers import Batch, Source, floats
 from nearveil.io.writers import Writer
 from nearveil.mechanisms.base import Mechanism
 from nearveil.randomness import NumberedRows, stream_key
-from nearveil.release.shuffle import Dealt, RowShuffle
+from nearveil.release.shuffle import Dealt, RowShuffle, as_arrow
 from nearveil.types import FloatArray
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-# As much as a core keeps at hand from one step to the next: larger arrays are taken from the system every time.
-_ROWS_AT_ONCE = 1 << 12
+# As much as a core keeps at hand; with less, threads wait for each other.
+_ROWS_AT_ONCE = 1 << 14
 
 
 def publish_batches(
@@ -118,22 +118,24 @@ def _numbered(source: Source, columns: Sequence[str]) -> Iterator[tuple[int, Bat
 
 def _as_table(batch: Batch) -> pa.Table:
     """Put the published locations beside the columns, as the last two."""
-    columns = [*batch.table.columns, pa.array(batch.points[:, 0]), pa.array(batch.points[:, 1])]
+    columns = [*batch.table.columns, *map(as_arrow, batch.points.T)]
     return pa.table(columns, names=[*batch.table.column_names, "latitude", "longitude"])
 
 
 def _as_batch(table: pa.Table) -> Batch:
     columns = table.num_columns - 2
-    points = np.column_stack([table.column(columns + axis).to_numpy() for axis in (0, 1)])
+    points = np.column_stack([floats(table.column(columns + axis)) for axis in (0, 1)])
     return Batch(points, table.select(range(columns)))
 
 
 def mapped_in_order(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
-    """Give the results of ``work`` in the order of the items, with all cores at work and little in flight."""
-    cores, waiting = os.cpu_count() or 1, deque[Future[_Result]]()
-    with ThreadPoolExecutor(cores) as pool:
+    """Give the results of ``work`` in the order of the items, which are read ahead, with all cores at work."""
+    cores, waiting, fetched, end = os.cpu_count() or 1, deque[Future[_Result]](), iter(items), object()
+    with ThreadPoolExecutor(cores) as pool, ThreadPoolExecutor(1) as reader:
+        ahead: Future[Any] = reader.submit(next, fetched, end)
         try:
-            for item in items:
+            while (item := ahead.result()) is not end:
+                ahead = reader.submit(next, fetched, end)
                 waiting.append(pool.submit(work, item))
                 if len(waiting) > cores:
                     yield waiting.popleft().result()

@@ -43,15 +43,22 @@ class SecondLocations:
         import pyarrow as pa  # noqa: PLC0415 - an extra
         import pyarrow.compute as pc  # noqa: PLC0415
 
+        from nearveil.io.readers import floats  # noqa: PLC0415
+        from nearveil.release.shuffle import as_arrow  # noqa: PLC0415
+
         for name, column in zip(table.column_names, table.columns, strict=True):
             if pa.types.is_temporal(column.type):
                 continue
             is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-            is_filled = pc.fill_null(pc.not_equal(column, ""), False) if is_text else column.is_valid()
-            rows = _some(is_filled.to_numpy())
-            some = column.take(pa.array(rows))
+            if is_text:
+                rows = _some(pc.fill_null(pc.not_equal(column, ""), False).to_numpy())
+            else:
+                rows = _some(
+                    column.is_valid().to_numpy() if column.null_count else np.ones(len(column), dtype=np.bool_)
+                )
+            some = column.take(as_arrow(rows))
             is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-            self._add(name, points[rows], some.to_numpy() if is_number else objects(some.to_pylist()))
+            self._add(name, points[rows], floats(some.cast(pa.float64())) if is_number else objects(some.to_pylist()))
 
     def add_columns(self, points: FloatArray, columns: Mapping[str, Values]) -> None:
         """Count true locations against columns of the same rows, as NumPy has them."""

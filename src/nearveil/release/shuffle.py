@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from nearveil.errors import DataError
 from nearveil.randomness import ORDER_STREAM, secure_generator, seeded_randomness
-from nearveil.types import IntArray
+from nearveil.types import FloatArray, IntArray
 
 _BUCKETS = 256
 _MEMORY_BYTES = 1 << 28
@@ -57,7 +57,7 @@ class RowShuffle:
         """Deal published rows to buckets, on any thread; ``first_row`` is the number of the first."""
         drawn = np.frombuffer(self._generator(_DEALING, first_row).bytes(len(rows)), dtype=np.uint8)
         bounds = np.concatenate([[0], np.cumsum(np.bincount(drawn, minlength=_BUCKETS))])
-        return rows.take(pa.array(np.argsort(drawn, kind="stable"))), bounds
+        return rows.take(as_arrow(np.argsort(drawn, kind="stable"))), bounds
 
     def add(self, dealt: Dealt) -> None:
         """Take rows in."""
@@ -107,7 +107,13 @@ class RowShuffle:
 
 def _in_random_order(parts: list[pa.Table], generator: np.random.Generator) -> pa.Table:
     rows = _joined(parts)
-    return rows.take(pa.array(generator.permutation(len(rows))))
+    return rows.take(as_arrow(generator.permutation(len(rows))))
+
+
+def as_arrow(numbers: IntArray | FloatArray) -> pa.Array:
+    """Return numbers as an Arrow array by their buffer, which spares loading pandas."""
+    buffer = pa.py_buffer(np.ascontiguousarray(numbers))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, buffer])
 
 
 def _joined(parts: list[pa.Table]) -> pa.Table:
