@@ -51,9 +51,9 @@ def test_the_first_lines_say_what_is_published_and_what_is_not(run: Run, visits_
     output = tmp_path / "out.csv"
     shown = run("protect", visits_csv, output)
     assert (shown.code, shown.err) == (0, "")
-    assert shown.out.splitlines()[:4] == [
-        f"3 locations published in {output}, moved 500 m on average.",
-        "The guarantee counts rows: name the users with --user if a user may have several.",
+    assert shown.out.splitlines()[:3] == [
+        f"3 locations published in {output}, moved 500 m on average. The guarantee counts rows: name the users with "
+        "--user if a user may have several.",
         "Left out: user, age, city. --keep NAME publishes a column.",
         "┌─ GUARANTEE ──────────────────────────────────────────────────────────────────────────┐",
     ]

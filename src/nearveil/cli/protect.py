@@ -107,10 +107,8 @@ def protect(
 def _as_text(result: Protected, where: str, user: str | None, ledger: Ledger | None) -> str:
     """Return the result in one sentence, what is not published, and the guarantee."""
     first = result.summary.removesuffix(".").replace(" published", f" published {where}", 1)
-    lines = [f"{first}."]
-    if user is None:
-        lines.append(COUNTS_ROWS)
-    elif result.guarantee.counted == "places":
+    lines = [f"{first}." if user else f"{first}. {COUNTS_ROWS}"]
+    if result.guarantee.counted == "places":
         cost = result.guarantee
         most = (
             f"{round_up(cost.epsilon * cost.most_places)} {cost.unit} for the user with the most, {cost.most_places:,}"
