@@ -139,7 +139,7 @@ def cells_of(name: str, attacked: list[tuple[Task, list[AttackResult]]]) -> list
     certified = [is_near for is_near, result in zip(near, results, strict=True) if result.certified]
     held = [error_m <= result.radius_m for error_m, result in zip(errors_m, results, strict=True) if result.radius_m]
     setup = attacked[0][0][1]
-    accounts = {0: "", 1: ", 1 account"}.get(setup.colluders, f", {setup.colluders} accounts")
+    accounts = {0: "", 1: ", 1 account"}.get(setup.accounts, f", {setup.accounts} accounts")
     return [
         name,
         setup.attack.name + accounts,
@@ -171,7 +171,7 @@ def main() -> None:
     options = parser.parse_args()
     region = named_region("san-francisco")
     usual = ["adaptive"] if options.policies else ["adaptive", "unfolding"]
-    attacks = set_up_attacks(options.attack or usual, region, colluders=[1, 4], tau_m=TAU_M)
+    attacks = set_up_attacks(options.attack or usual, region, accounts=[1, 4], tau_m=TAU_M)
     listing = rows_by_policy if options.policies else rows_by_population
     rows = list(listing(options.only, attacks, region, Draw(options.targets, tuple(options.cities), options.seed)))
     results = iter(run_attacks([task for _, tasks in rows for task in tasks], cores=options.cores))

@@ -16,24 +16,24 @@ import numpy as np
 
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import Outcome
-from nearveil.attacks.oracle import CountedDistance, CountedFilter, Radii, Spot
+from nearveil.attacks.oracle import CountedDistance, CountedFilter, Point, Radii
 from nearveil.region import named_region
 from nearveil.report.text_table import text_table
 
 _NOISE_M = 200.0
 
 
-def rounds_by_chance(target: Spot, rng: np.random.Generator) -> CountedDistance | CountedFilter:
+def rounds_by_chance(target: Point, rng: np.random.Generator) -> CountedDistance | CountedFilter:
     """Show whole kilometres, up or down by chance, right on average."""
     return CountedDistance(lambda place: math.floor(math.dist(place, target) / 1000 + rng.random()))
 
 
-def noisy_distance(target: Spot, rng: np.random.Generator) -> CountedDistance | CountedFilter:
+def noisy_distance(target: Point, rng: np.random.Generator) -> CountedDistance | CountedFilter:
     """Add noise to every distance before it is rounded."""
     return CountedDistance(lambda place: max(0, round((math.dist(place, target) + rng.normal(0, _NOISE_M)) / 1000)))
 
 
-def noisy_filter(target: Spot, rng: np.random.Generator) -> CountedDistance | CountedFilter:
+def noisy_filter(target: Point, rng: np.random.Generator) -> CountedDistance | CountedFilter:
     """Add noise to every distance before it is compared."""
     return CountedFilter(
         lambda place, radius_m: math.dist(place, target) + rng.normal(0, _NOISE_M) <= radius_m,
@@ -41,7 +41,7 @@ def noisy_filter(target: Spot, rng: np.random.Generator) -> CountedDistance | Co
     )
 
 
-def lying_filter(target: Spot, rng: np.random.Generator) -> CountedDistance | CountedFilter:
+def lying_filter(target: Point, rng: np.random.Generator) -> CountedDistance | CountedFilter:
     """Say the opposite in a quarter of all answers."""
     return CountedFilter(
         lambda place, radius_m: (math.dist(place, target) <= radius_m) != (rng.random() < 0.25),
@@ -49,25 +49,25 @@ def lying_filter(target: Spot, rng: np.random.Generator) -> CountedDistance | Co
     )
 
 
-def plain_distance(target: Spot, rng: np.random.Generator) -> CountedDistance | CountedFilter:
+def plain_distance(target: Point, rng: np.random.Generator) -> CountedDistance | CountedFilter:
     """Show whole kilometres, rounded down."""
     del rng
     return CountedDistance(lambda place: math.dist(place, target) // 1000)
 
 
-def plain_filter(target: Spot, rng: np.random.Generator) -> CountedDistance | CountedFilter:
+def plain_filter(target: Point, rng: np.random.Generator) -> CountedDistance | CountedFilter:
     """Compare distances as they are."""
     del rng
     return CountedFilter(lambda place, radius_m: math.dist(place, target) <= radius_m, radii=Radii(step_m=1000.0))
 
 
-def graded(near_m: float, step_m: float) -> Callable[[Spot, np.random.Generator], CountedDistance | CountedFilter]:
+def graded(near_m: float, step_m: float) -> Callable[[Point, np.random.Generator], CountedDistance | CountedFilter]:
     """Show steps of some metres as far as that, and whole kilometres beyond, to the nearest."""
 
-    def service(target: Spot, rng: np.random.Generator) -> CountedDistance | CountedFilter:
+    def service(target: Point, rng: np.random.Generator) -> CountedDistance | CountedFilter:
         del rng
 
-        def shown(place: Spot) -> float:
+        def shown(place: Point) -> float:
             distance_m = math.dist(place, target)
             step = step_m if distance_m < near_m else 1000.0
             return step * round(distance_m / step)
@@ -77,13 +77,13 @@ def graded(near_m: float, step_m: float) -> Callable[[Spot, np.random.Generator]
     return service
 
 
-def two_digits(target: Spot, rng: np.random.Generator) -> CountedDistance | CountedFilter:
+def two_digits(target: Point, rng: np.random.Generator) -> CountedDistance | CountedFilter:
     """Show miles with two digits: 0.75, 7.5, 75."""
     del rng
     return CountedDistance(lambda place: float(f"{math.dist(place, target) / 1609.344:.2g}"))
 
 
-SERVICES: dict[str, Callable[[Spot, np.random.Generator], CountedDistance | CountedFilter]] = {
+SERVICES: dict[str, Callable[[Point, np.random.Generator], CountedDistance | CountedFilter]] = {
     "km, rounded up or down by chance": rounds_by_chance,
     "km, noise of 200 m in each answer": noisy_distance,
     "filter, noise of 200 m in each answer": noisy_filter,
@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--targets", type=int, default=30)
     targets = parser.parse_args().targets
     region = named_region("san-francisco")
-    attack = Adaptive.for_region(region, tau_m=100.0, colluders=1)
+    attack = Adaptive.for_region(region, tau_m=100.0, accounts=1)
     rows = []
     for name, service in SERVICES.items():
         for told in (True, False):

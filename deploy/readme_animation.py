@@ -21,7 +21,7 @@ import nearveil as nv
 from nearveil.io.synthetic import synthetic_city
 from nearveil.report.land import land_in
 from nearveil.report.maps import draw_land
-from nearveil.report.style import COLLUDER_COLOUR, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
+from nearveil.report.style import ACCOUNT_COLOUR, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
 
 TARGET = Path(__file__).parents[1] / "docs" / "images" / "found-protected-missed.gif"
 PEOPLE, PERSON, SEED = 25_000, 20, 2026
@@ -66,7 +66,7 @@ def _attack(
     steps = outcome.result.trace.steps
     for number, step in enumerate(steps):
         text = f"question {number + 1} of {len(steps)}: blue is where the person can still be"
-        yield _drawn(people_m, person, published, title, text, cells=step.cells, accounts=step.colluders), QUESTION_MS
+        yield _drawn(people_m, person, published, title, text, cells=step.cells, accounts=step.accounts), QUESTION_MS
     end = (
         f"FOUND after {len(steps)} questions, to within {outcome.error_m:.0f} m"
         if published is None
@@ -95,7 +95,7 @@ def _drawn(
     if cells is not None:
         _draw_cells(axes, cells / 1000)
     if accounts:
-        axes.plot(*(np.array(accounts) / 1000).T, "s", color=COLLUDER_COLOUR, markersize=7, label="attacker's account")
+        axes.plot(*(np.array(accounts) / 1000).T, "s", color=ACCOUNT_COLOUR, markersize=7, label="attacker's account")
     axes.plot(x, y, "*", color=TRUE_COLOUR, markersize=17, label="the person")
     if published is not None:
         axes.plot(*(published / 1000), "D", color=PUBLISHED_COLOUR, markersize=8, label="published place")

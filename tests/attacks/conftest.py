@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Point
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
-Instances = Callable[..., Iterator[tuple[Spot, int]]]
+Instances = Callable[..., Iterator[tuple[Point, int]]]
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +27,7 @@ def service(san_francisco: Region, city_m: FloatArray) -> SimulatedService:
 def instances(city_m: FloatArray) -> Instances:
     """Starts near a random person, each with the person who is k-th from there."""
 
-    def pick(k: int, count: int, seed: int = 3) -> Iterator[tuple[Spot, int]]:
+    def pick(k: int, count: int, seed: int = 3) -> Iterator[tuple[Point, int]]:
         rng = np.random.default_rng(seed)
         for _ in range(count):
             start = city_m[rng.integers(len(city_m))] + rng.normal(0, 50, 2)

@@ -21,8 +21,8 @@ from nearveil.attacks.oracle import (
     OracleError,
     OutOfQueriesError,
     PersonOracle,
+    Point,
     Radii,
-    Spot,
 )
 from nearveil.attacks.readings import UNITS_M, Question, reading_of
 from nearveil.errors import UsageError
@@ -34,15 +34,15 @@ AT = (4321.0, -7654.0)
 
 @pytest.fixture
 def attack(san_francisco: Region) -> Adaptive:
-    return Adaptive.for_region(san_francisco, tau_m=TAU_M, colluders=1)
+    return Adaptive.for_region(san_francisco, tau_m=TAU_M, accounts=1)
 
 
-def anywhere(region: Region, count: int, seed: int = 5) -> list[Spot]:
+def anywhere(region: Region, count: int, seed: int = 5) -> list[Point]:
     places = np.random.default_rng(seed).uniform(-1, 1, (count, 2)) * region.half_extent_m
     return [(float(x), float(y)) for x, y in places]
 
 
-def shown(target: Spot, step_m: float, rounding: str, step: float = 1.0) -> CountedDistance:
+def shown(target: Point, step_m: float, rounding: str, step: float = 1.0) -> CountedDistance:
     return CountedDistance(lambda place: step * ROUNDINGS[rounding](math.dist(place, target) / step_m))
 
 
@@ -140,7 +140,7 @@ def test_a_service_that_allows_for_other_distances_is_believed_less(attack: Adap
     assert without.outcome is Outcome.CONTRADICTION
 
 
-def banded(target: Spot, edges: tuple[float, ...]) -> CountedBands:
+def banded(target: Point, edges: tuple[float, ...]) -> CountedBands:
     return CountedBands(lambda place: next(band for band in pairwise(edges) if math.dist(place, target) < band[1]))
 
 
@@ -213,9 +213,9 @@ def honest(found: AttackResult, attack: Adaptive) -> bool:
 
 
 def test_a_rule_that_changes_midway_is_a_contradiction(attack: Adaptive) -> None:
-    asked: list[Spot] = []
+    asked: list[Point] = []
 
-    def distance(place: Spot) -> float:
+    def distance(place: Point) -> float:
         asked.append(place)
         return math.dist(place, AT) // 1000 + (3 if len(asked) > 4 else 0)
 
@@ -228,7 +228,7 @@ def test_a_rule_that_changes_midway_is_a_contradiction(attack: Adaptive) -> None
 def test_a_target_that_jumps_is_a_contradiction(attack: Adaptive) -> None:
     places = [AT, (-9000.0, 15000.0)]
 
-    def within(place: Spot, radius_m: float) -> bool:
+    def within(place: Point, radius_m: float) -> bool:
         places.reverse()
         return math.dist(place, places[0]) <= radius_m
 
@@ -262,11 +262,11 @@ def test_checks_allow_for_other_distances(attack: Adaptive, answer: bool, radii:
     assert honest(attack.locate(oracle), attack)
 
 
-def rounded_by_chance(target: Spot, rng: np.random.Generator) -> PersonOracle:
+def rounded_by_chance(target: Point, rng: np.random.Generator) -> PersonOracle:
     return CountedDistance(lambda place: math.floor(math.dist(place, target) / 1000 + rng.random()))
 
 
-def noisy_filter(target: Spot, rng: np.random.Generator) -> PersonOracle:
+def noisy_filter(target: Point, rng: np.random.Generator) -> PersonOracle:
     return CountedFilter(
         lambda place, radius: math.dist(place, target) + rng.normal(0, 200) <= radius, radii=Radii(step_m=1000.0)
     )
@@ -274,7 +274,7 @@ def noisy_filter(target: Spot, rng: np.random.Generator) -> PersonOracle:
 
 @pytest.mark.parametrize("service", [noisy_filter, *for_evidence(rounded_by_chance)])
 def test_nothing_is_certified_without_a_fixed_rule(
-    attack: Adaptive, san_francisco: Region, service: Callable[[Spot, np.random.Generator], PersonOracle]
+    attack: Adaptive, san_francisco: Region, service: Callable[[Point, np.random.Generator], PersonOracle]
 ) -> None:
     """Without checks some of these answers fit one location, whose radius is given. Seeds are fixed."""
     rng, attack = np.random.default_rng(3), replace(attack, checks=0)
@@ -285,10 +285,10 @@ def test_nothing_is_certified_without_a_fixed_rule(
 
 
 def test_more_checks_are_made_where_nobody_says_that_the_rule_is_fixed(attack: Adaptive) -> None:
-    asked: dict[bool, list[Spot]] = {True: [], False: []}
+    asked: dict[bool, list[Point]] = {True: [], False: []}
     for known, places in asked.items():
 
-        def distance(place: Spot, places: list[Spot] = places) -> float:
+        def distance(place: Point, places: list[Point] = places) -> float:
             places.append(place)
             return math.dist(place, AT) // 1000
 
@@ -317,7 +317,7 @@ def test_a_limit_on_questions_ends_the_attack_with_a_radius(attack: Adaptive) ->
 
 
 def test_a_service_that_refuses_at_once_leaves_nothing_to_believe(attack: Adaptive) -> None:
-    def refuse(place: Spot) -> float:
+    def refuse(place: Point) -> float:
         raise OutOfQueriesError("enough")
 
     found = attack.locate(CountedDistance(refuse))
@@ -343,7 +343,7 @@ def test_what_is_neither_yes_nor_no_is_refused(answer: object) -> None:
 
 
 def test_a_service_that_is_down_is_one_sentence() -> None:
-    def down(place: Spot) -> float:
+    def down(place: Point) -> float:
         raise ConnectionRefusedError
 
     with pytest.raises(OracleError, match="is it running"):
@@ -361,9 +361,9 @@ def test_attacks_that_need_lists_say_so() -> None:
 
 
 def test_an_attack_asks_for_allowed_radii_within_the_region_only(attack: Adaptive, san_francisco: Region) -> None:
-    asked: list[tuple[Spot, float]] = []
+    asked: list[tuple[Point, float]] = []
 
-    def within(place: Spot, radius_m: float) -> bool:
+    def within(place: Point, radius_m: float) -> bool:
         asked.append((place, radius_m))
         return math.dist(place, AT) <= radius_m
 
@@ -429,7 +429,7 @@ def test_noise_in_each_answer_averages_out(attack: Adaptive, unit: str, rounding
     errors_m, rng = [], np.random.default_rng(3)
     for target in ((4321.0, -7654.0), (-9000.0, 3000.0), (500.0, 12000.0)):
 
-        def noisy(place: Spot, target: Spot = target) -> float:
+        def noisy(place: Point, target: Point = target) -> float:
             return max(0, ROUNDINGS[rounding]((math.dist(place, target) + rng.normal(0, 200)) / UNITS_M[unit]))
 
         found = attack.locate(CountedDistance(noisy))

@@ -19,8 +19,8 @@ from nearveil.types import FloatArray
 TAU_M = 100.0
 
 
-def adaptive(region: Region, colluders: int = 1) -> Adaptive:
-    return Adaptive(half_extent_m=region.half_extent_m, colluders=colluders, tau_m=TAU_M)
+def adaptive(region: Region, accounts: int = 1) -> Adaptive:
+    return Adaptive(half_extent_m=region.half_extent_m, accounts=accounts, tau_m=TAU_M)
 
 
 def error_m(result: AttackResult, place: FloatArray) -> float:
@@ -39,7 +39,7 @@ def test_finds_people(
 ) -> None:  # fmt: skip
     """Seeds are fixed. The city here is sparser than the paper's, which is hard on ZO-LIA."""
     results = [
-        (attack.infer(service.oracle(k=k, colluders=2), target, start), target) for start, target in instances(k, 40)
+        (attack.infer(service.oracle(k=k, accounts=2), target, start), target) for start, target in instances(k, 40)
     ]
     assert np.mean([error_m(result, city_m[target]) < TAU_M for result, target in results]) >= least_accuracy
     assert np.mean([result.queries for result, _ in results]) <= most_queries
@@ -48,7 +48,7 @@ def test_finds_people(
 
 @pytest.mark.parametrize("attack", [GILIA(), ZOLIA()], ids=lambda attack: attack.name)
 def test_a_target_that_is_not_listed_is_an_honest_not_found(attack: Attack, service: SimulatedService) -> None:
-    result = attack.infer(service.oracle(k=5, colluders=2), "nobody", (0.0, 0.0))
+    result = attack.infer(service.oracle(k=5, accounts=2), "nobody", (0.0, 0.0))
     assert (result.outcome, result.estimate, result.queries) == (Outcome.NOT_LISTED, None, 1)
 
 
@@ -57,28 +57,28 @@ def test_a_limit_on_questions_ends_every_attack(
 ) -> None:
     start, target = next(instances(10, 1))
     for attack in (GILIA(), ZOLIA(), adaptive(san_francisco)):
-        result = attack.infer(service.oracle(k=10, colluders=2, most_queries=3), target, start)
+        result = attack.infer(service.oracle(k=10, accounts=2, most_queries=3), target, start)
         assert (result.outcome, result.queries, result.certified) == (Outcome.OUT_OF_QUERIES, 3, False)
 
 
 def test_everybody_at_one_place(san_francisco: Region) -> None:
     service = SimulatedService(san_francisco, np.zeros((20, 2)), rng=1)
     for attack in (GILIA(), ZOLIA(), adaptive(san_francisco)):
-        oracle = service.oracle(k=20, colluders=2, most_queries=200)
+        oracle = service.oracle(k=20, accounts=2, most_queries=200)
         result = attack.infer(oracle, 3, (500.0, 0.0))
         assert result.queries <= 200
         if result.certified:
             assert error_m(result, np.zeros(2)) <= TAU_M
 
 
-def test_too_few_colluders(service: SimulatedService) -> None:
+def test_too_few_accounts(service: SimulatedService) -> None:
     with pytest.raises(UsageError, match="needs at least 1"):
-        GILIA().infer(service.oracle(k=5, colluders=0), 0, (0.0, 0.0))
+        GILIA().infer(service.oracle(k=5, accounts=0), 0, (0.0, 0.0))
 
 
 def test_a_service_that_fails_says_so(service: SimulatedService) -> None:
     class Broken:
-        k, colluders, queries = 5, ("c",), 0
+        k, accounts, queries = 5, ("c",), 0
 
         def nearby(self, _place: object) -> list[int]:
             raise OracleError("the service did not answer")
@@ -91,11 +91,11 @@ def test_a_service_that_fails_says_so(service: SimulatedService) -> None:
     del service
 
 
-def test_colluders_are_withdrawn_afterwards(service: SimulatedService, instances: Instances) -> None:
+def test_accounts_are_withdrawn_afterwards(service: SimulatedService, instances: Instances) -> None:
     start, target = next(instances(10, 1))
-    oracle = service.oracle(k=10, colluders=1)
+    oracle = service.oracle(k=10, accounts=1)
     GILIA().infer(oracle, target, start)
-    assert oracle.colluders[0] not in oracle.nearby(start)
+    assert oracle.accounts[0] not in oracle.nearby(start)
 
 
 def test_geometry() -> None:

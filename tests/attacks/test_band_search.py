@@ -10,7 +10,7 @@ from tests.evidence import for_evidence
 from nearveil.attacks._band_search import NO_BANDS, Bands, find_bands
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import Outcome, step_from
-from nearveil.attacks.oracle import Spot, spot_of
+from nearveil.attacks.oracle import Point, point_of
 from nearveil.attacks.policies import AnswerPolicy
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation.attack_experiment import draw_instances
@@ -24,16 +24,16 @@ TAU_M = 100.0
 def measured(region: Region, places_m: FloatArray, policy: str, *, accounts: int) -> Bands | None:
     """Bands of a service, as accounts around a corner of the region measure them."""
     oracle = SimulatedService(region, places_m, rng=1, policy=AnswerPolicy.parse(policy)).oracle(
-        k=30, colluders=accounts, rng=2
+        k=30, accounts=accounts, rng=2
     )
 
-    def ask(place: Spot, radius_of: Mapping[Person, float]) -> Sequence[Person]:
-        for number, account in enumerate(oracle.colluders):
+    def ask(place: Point, radius_of: Mapping[Person, float]) -> Sequence[Person]:
+        for number, account in enumerate(oracle.accounts):
             oracle.put(account, step_from(place, number / 2, radius_of[account]))
         return oracle.nearby(place)
 
     corner = (-0.98 * region.half_extent_m[0], -0.98 * region.half_extent_m[1])
-    return find_bands(ask, oracle.colluders, [corner])
+    return find_bands(ask, oracle.accounts, [corner])
 
 
 @pytest.mark.parametrize("accounts", [2, 4])
@@ -56,7 +56,7 @@ def test_a_point_of_a_grid_is_hardly_taken_for_a_band() -> None:
     """In 1,000 places of a grid of 250 m; who looks at the first band alone takes 60 of them for bands. Fixed seed."""
     rng = np.random.default_rng(5)
 
-    def ask(place: Spot, radius_of: Mapping[Person, float]) -> Sequence[Person]:
+    def ask(place: Point, radius_of: Mapping[Person, float]) -> Sequence[Person]:
         turns = rng.uniform(0, 2 * math.pi, len(radius_of))
         distance_m = {
             account: math.dist(place, 250 * np.round(np.array(step_from(place, turn, radius_m)) / 250))
@@ -64,7 +64,7 @@ def test_a_point_of_a_grid_is_hardly_taken_for_a_band() -> None:
         }
         return sorted(radius_of, key=lambda account: (distance_m[account], account))
 
-    found = [find_bands(ask, ["a", "b", "c", "d"], [spot_of(rng.uniform(-5000, 5000, 2))]) for _ in range(1000)]
+    found = [find_bands(ask, ["a", "b", "c", "d"], [point_of(rng.uniform(-5000, 5000, 2))]) for _ in range(1000)]
     assert sum(bands is not NO_BANDS for bands in found) <= 10
 
 
@@ -74,10 +74,10 @@ def test_people_are_found_in_bands_and_nothing_false_is_claimed(
 ) -> None:
     """Seeds are fixed, so that there is no false alarm."""
     service = SimulatedService(san_francisco, city_m, rng=1, policy=AnswerPolicy.parse("bands:500m"))
-    attack = Adaptive(half_extent_m=san_francisco.half_extent_m, colluders=4)
+    attack = Adaptive(half_extent_m=san_francisco.half_extent_m, accounts=4)
     found = 0
     for number, instance in enumerate(draw_instances(service, city_m, k=30, count=count, rng=np.random.default_rng(2))):
-        result = attack.infer(service.oracle(k=30, colluders=4, rng=number), instance.target, instance.start)
+        result = attack.infer(service.oracle(k=30, accounts=4, rng=number), instance.target, instance.start)
         assert not result.certified
         assert result.queries <= 60
         assert result.estimate is not None

@@ -11,7 +11,7 @@ from nearveil.attacks.base import Outcome
 from nearveil.attacks.campaign import SHARE, Campaign, CampaignResult
 from nearveil.attacks.crowd_map import COOLING, CrowdMap
 from nearveil.attacks.from_map import FromMap
-from nearveil.attacks.oracle import CountedOracle, Spot
+from nearveil.attacks.oracle import CountedOracle, Point
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
 from nearveil.nearby.index import Person
@@ -33,7 +33,7 @@ def town_m() -> FloatArray:
 
 @pytest.fixture(scope="module")
 def mapped(san_francisco: Region, town_m: FloatArray) -> CampaignResult:
-    oracle = SimulatedService(san_francisco, town_m, rng=1).oracle(k=K, colluders=0)
+    oracle = SimulatedService(san_francisco, town_m, rng=1).oracle(k=K, accounts=0)
     result = Campaign(half_extent_m=san_francisco.half_extent_m, sweeps=160).run(oracle)
     assert result.questions == oracle.queries
     return result
@@ -62,7 +62,7 @@ def test_radii_hold_as_many_as_they_say(mapped: CampaignResult, town_m: FloatArr
 
 def test_the_same_seed_gives_the_same_map(san_francisco: Region, town_m: FloatArray) -> None:
     def run() -> CampaignResult:
-        oracle = SimulatedService(san_francisco, town_m[:150], rng=1).oracle(k=K, colluders=0)
+        oracle = SimulatedService(san_francisco, town_m[:150], rng=1).oracle(k=K, accounts=0)
         return Campaign(half_extent_m=san_francisco.half_extent_m, sweeps=20, rounds=1).run(oracle)
 
     one, other = run(), run()
@@ -72,12 +72,12 @@ def test_the_same_seed_gives_the_same_map(san_francisco: Region, town_m: FloatAr
 
 
 def test_a_campaign_stops_at_its_last_question_with_what_it_has(san_francisco: Region, town_m: FloatArray) -> None:
-    oracle = SimulatedService(san_francisco, town_m, rng=1).oracle(k=K, colluders=0)
+    oracle = SimulatedService(san_francisco, town_m, rng=1).oracle(k=K, accounts=0)
     result = Campaign(half_extent_m=san_francisco.half_extent_m, most_questions=30, sweeps=20).run(oracle)
     assert (result.outcome, result.questions, oracle.queries) == (Outcome.OUT_OF_QUERIES, 30, 30)
     assert 0 < len(result.people) < PEOPLE
     # The oracle's own limit ends it in the same way.
-    oracle = SimulatedService(san_francisco, town_m, rng=1).oracle(k=K, colluders=0, most_queries=30)
+    oracle = SimulatedService(san_francisco, town_m, rng=1).oracle(k=K, accounts=0, most_queries=30)
     assert Campaign(half_extent_m=san_francisco.half_extent_m, sweeps=20).run(oracle).questions == 30
 
 
@@ -89,7 +89,7 @@ def test_no_questions_are_no_campaign() -> None:
 # -- services that answer nonsense ------------------------------------------------------------------------------------
 
 
-Ask = Callable[[Spot], Sequence[Person]]
+Ask = Callable[[Point], Sequence[Person]]
 
 
 def changing_its_mind() -> Ask:
@@ -120,7 +120,7 @@ def silent() -> Ask:
     ],
 )
 def test_nonsense_ends_with_an_honest_word(service: Callable[[], Ask], outcome: Outcome) -> None:
-    oracle = CountedOracle(service(), lambda _who, _where: None, k=8, colluders=(), most_queries=10_000)
+    oracle = CountedOracle(service(), lambda _who, _where: None, k=8, accounts=(), most_queries=10_000)
     result = Campaign(half_extent_m=HALF_EXTENT_M, most_questions=400, sweeps=20).run(oracle)
     assert result.outcome is outcome
     assert result.questions <= 400
@@ -164,8 +164,8 @@ def test_further_people_are_found_with_a_few_questions(each: int, san_francisco:
         # The k-th nearest person's place, where the target is listed or nearly so; the first that has it is the start.
         near = np.argsort(np.hypot(*(town_m - town_m[target]).T))[1 : K + 1]
         starts = [(float(x), float(y)) for x, y in town_m[near[::-1]]]
-        start = next(one for one in starts if target in service.oracle(k=K, colluders=0).nearby(one))
-        result = attack.infer(service.oracle(k=K, colluders=0), target, start)
+        start = next(one for one in starts if target in service.oracle(k=K, accounts=0).nearby(one))
+        result = attack.infer(service.oracle(k=K, accounts=0), target, start)
         assert result.estimate is not None
         assert math.dist(result.estimate, town_m[target]) <= 100
         questions.append(result.queries)
@@ -174,5 +174,5 @@ def test_further_people_are_found_with_a_few_questions(each: int, san_francisco:
 
 def test_a_further_person_who_is_not_listed_is_not_found() -> None:
     attack = FromMap(people=[1], estimates_m=np.zeros((1, 2)), radii_m=np.ones(1), half_extent_m=HALF_EXTENT_M)
-    oracle = CountedOracle(lambda _place: [1], lambda _who, _where: None, k=5, colluders=())
+    oracle = CountedOracle(lambda _place: [1], lambda _who, _where: None, k=5, accounts=())
     assert attack.infer(oracle, 2, (0.0, 0.0)).outcome is Outcome.NOT_LISTED

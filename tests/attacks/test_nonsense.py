@@ -9,7 +9,7 @@ from tests.evidence import for_evidence
 
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import Attack, Outcome
-from nearveil.attacks.oracle import CountedOracle, Oracle, OracleError, Spot
+from nearveil.attacks.oracle import CountedOracle, Oracle, OracleError, Point
 from nearveil.attacks.policies import as_policy
 from nearveil.attacks.registry import ATTACKS
 from nearveil.attacks.simulator import SimulatedService
@@ -21,17 +21,17 @@ from nearveil.region import Region
 K = 8
 LONG_LIST = 30
 MOST_QUERIES = 300
-Ask = Callable[[Spot], Sequence[Person]]
+Ask = Callable[[Point], Sequence[Person]]
 Disorder = Callable[[list[Person], Person, np.random.Generator], list[Person]]
 
 
 @pytest.fixture(params=tuple(ATTACKS))
 def attack(request: pytest.FixtureRequest, san_francisco: Region) -> Attack:
-    return set_up_attacks([request.param], san_francisco, colluders=[2], tau_m=100.0)[0].attack
+    return set_up_attacks([request.param], san_francisco, accounts=[2], tau_m=100.0)[0].attack
 
 
 def oracle_of(ask: Ask) -> CountedOracle:
-    return CountedOracle(ask, lambda _who, _where: None, k=K, colluders=("a", "b"), most_queries=MOST_QUERIES)
+    return CountedOracle(ask, lambda _who, _where: None, k=K, accounts=("a", "b"), most_queries=MOST_QUERIES)
 
 
 def strangers() -> Ask:
@@ -83,7 +83,7 @@ def test_what_no_service_can_answer_is_an_error(attack: Attack, answer: Sequence
 
 
 def test_a_service_that_cannot_be_reached(attack: Attack) -> None:
-    def refuse(_place: Spot) -> Sequence[Person]:
+    def refuse(_place: Point) -> Sequence[Person]:
         raise ConnectionRefusedError("127.0.0.1:8000")
 
     with pytest.raises(OracleError, match="did not answer"):
@@ -121,7 +121,7 @@ def reversed_order(listed: list[Person], _target: Person, _rng: np.random.Genera
 
 
 def _ask_in_disorder(
-    plain: Oracle, target: Person, disorder: Disorder, rng: np.random.Generator, place: Spot
+    plain: Oracle, target: Person, disorder: Disorder, rng: np.random.Generator, place: Point
 ) -> list[Person]:
     return disorder([*plain.nearby(place)], target, rng)
 
@@ -151,12 +151,12 @@ def test_an_order_that_means_something_else_is_not_believed(
 ) -> None:
     places_m = san_francisco.to_metres(synthetic_city(5000, san_francisco, rng=3))
     service = SimulatedService(san_francisco, places_m, rng=1, policy=as_policy(policy))
-    attack = Adaptive(half_extent_m=san_francisco.half_extent_m, colluders=accounts)
+    attack = Adaptive(half_extent_m=san_francisco.half_extent_m, accounts=accounts)
     instances = draw_instances(service, places_m, k=LONG_LIST, count=2, rng=np.random.default_rng(5))
     for number, instance in enumerate(instances):
-        plain = service.oracle(k=LONG_LIST, colluders=accounts, rng=number)
+        plain = service.oracle(k=LONG_LIST, accounts=accounts, rng=number)
         ask = partial(_ask_in_disorder, plain, instance.target, disorder, np.random.default_rng(number))
-        oracle = CountedOracle(ask, plain.put, k=LONG_LIST, colluders=plain.colluders)
+        oracle = CountedOracle(ask, plain.put, k=LONG_LIST, accounts=plain.accounts)
         result = attack.infer(oracle, instance.target, instance.start)
         assert result.outcome is not Outcome.FOUND
         assert not result.certified

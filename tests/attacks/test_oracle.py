@@ -7,7 +7,7 @@ import pytest
 
 from nearveil.attacks.base import Outcome
 from nearveil.attacks.gi_lia import GILIA
-from nearveil.attacks.oracle import CountedOracle, OracleError, OutOfQueriesError, Spot
+from nearveil.attacks.oracle import CountedOracle, OracleError, OutOfQueriesError, Point
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
@@ -16,7 +16,7 @@ from nearveil.types import FloatArray
 
 
 def test_counts_and_stops(service: SimulatedService) -> None:
-    oracle = service.oracle(k=5, colluders=1, most_queries=3)
+    oracle = service.oracle(k=5, accounts=1, most_queries=3)
     for number in range(3):
         assert len(oracle.nearby((0.0, 0.0))) == 5
         assert oracle.queries == number + 1
@@ -24,9 +24,9 @@ def test_counts_and_stops(service: SimulatedService) -> None:
         oracle.nearby((0.0, 0.0))
 
 
-def test_colluders_appear_move_and_go(service: SimulatedService) -> None:
-    oracle = service.oracle(k=5, colluders=2)
-    first, second = oracle.colluders
+def test_accounts_appear_move_and_go(service: SimulatedService) -> None:
+    oracle = service.oracle(k=5, accounts=2)
+    first, second = oracle.accounts
     oracle.put(first, (0.0, 0.0))
     assert oracle.nearby((0.0, 0.0))[0] == first
     oracle.put(first, (9000.0, 0.0))
@@ -37,14 +37,14 @@ def test_colluders_appear_move_and_go(service: SimulatedService) -> None:
         oracle.put(3, (0.0, 0.0))
     # The next attacker starts with a clean map.
     oracle.put(second, (0.0, 0.0))
-    assert second not in service.oracle(k=5, colluders=0).nearby((0.0, 0.0))
+    assert second not in service.oracle(k=5, accounts=0).nearby((0.0, 0.0))
 
 
 def test_nothing_but_answers_can_be_reached(service: SimulatedService, city_m: FloatArray) -> None:
     """Everything public on the oracle, followed as far as attributes go, holds no place of anybody."""
-    oracle = service.oracle(k=5, colluders=1)
+    oracle = service.oracle(k=5, accounts=1)
     public = {name for name in dir(oracle) if not name.startswith("_")}
-    assert public == {"k", "colluders", "queries", "nearby", "put", "has_exact_lists"}
+    assert public == {"k", "accounts", "queries", "nearby", "put", "has_exact_lists"}
     assert not hasattr(oracle, "__dict__")
     for name in public:
         value = getattr(oracle, name)
@@ -59,7 +59,7 @@ def test_nothing_but_answers_can_be_reached(service: SimulatedService, city_m: F
     [([1, 2, 2], "twice"), ([1, 2, 3, 4, 5, 6], "6 people where 5")],
 )
 def test_nonsense_is_recognised(answer: Sequence[int], words: str) -> None:
-    oracle = CountedOracle(lambda _place: answer, lambda _who, _where: None, k=5, colluders=("c",))
+    oracle = CountedOracle(lambda _place: answer, lambda _who, _where: None, k=5, accounts=("c",))
     with pytest.raises(OracleError, match=words):
         oracle.nearby((0.0, 0.0))
 
@@ -67,14 +67,14 @@ def test_nonsense_is_recognised(answer: Sequence[int], words: str) -> None:
 def test_services_that_answer_too_little_or_at_random_end_cleanly() -> None:
     rng = np.random.default_rng(1)
 
-    def nobody(_place: Spot) -> list[int]:
+    def nobody(_place: Point) -> list[int]:
         return []
 
-    def anybody(_place: Spot) -> list[int]:
+    def anybody(_place: Point) -> list[int]:
         return list(rng.permutation(9)[:5])
 
     for ask in (nobody, anybody):
-        oracle = CountedOracle(ask, lambda _who, _where: None, k=5, colluders=("c",), most_queries=300)
+        oracle = CountedOracle(ask, lambda _who, _where: None, k=5, accounts=("c",), most_queries=300)
         result = GILIA().infer(oracle, 3, (0.0, 0.0))
         assert result.queries <= 300
         assert not result.certified
@@ -82,14 +82,14 @@ def test_services_that_answer_too_little_or_at_random_end_cleanly() -> None:
             assert result.outcome is Outcome.NOT_LISTED
 
 
-def test_published_colluders_are_not_where_they_were_put(san_francisco: Region, city_m: FloatArray) -> None:
+def test_published_accounts_are_not_where_they_were_put(san_francisco: Region, city_m: FloatArray) -> None:
     mechanism = PlanarLaplace(noise_m=2000, region="san-francisco")
-    service = SimulatedService(san_francisco, city_m, colluder_mechanism=mechanism, rng=1)
-    oracle = service.oracle(k=3, colluders=1)
+    service = SimulatedService(san_francisco, city_m, account_mechanism=mechanism, rng=1)
+    oracle = service.oracle(k=3, accounts=1)
     first = 0
     for _ in range(20):
-        oracle.put(oracle.colluders[0], (0.0, 0.0))
-        first += oracle.nearby((0.0, 0.0))[0] == oracle.colluders[0]
+        oracle.put(oracle.accounts[0], (0.0, 0.0))
+        first += oracle.nearby((0.0, 0.0))[0] == oracle.accounts[0]
     assert first < 10
 
 
@@ -98,4 +98,4 @@ def test_impossible_services(san_francisco: Region, service: SimulatedService) -
         SimulatedService(san_francisco, np.empty((0, 2)))
     for k in (0, 10**6):
         with pytest.raises(UsageError, match="k must"):
-            service.oracle(k=k, colluders=0)
+            service.oracle(k=k, accounts=0)

@@ -16,7 +16,7 @@ HERE = (0.0, 0.0)
 
 def oracle(region: Region, policy: str, *, k: int = 10, places_m: FloatArray = LINE_M) -> CountedOracle:
     service = SimulatedService(region, places_m, rng=1, policy=AnswerPolicy.parse(policy))
-    return service.oracle(k=k, colluders=1, rng=1)
+    return service.oracle(k=k, accounts=1, rng=1)
 
 
 def test_all_parts_are_read_and_written() -> None:
@@ -56,11 +56,11 @@ def test_what_is_no_policy(text: str, says: str) -> None:
 
 def test_snapped_people_and_accounts(san_francisco: Region) -> None:
     asked = oracle(san_francisco, "snap:100m")
-    asked.put(asked.colluders[0], (40.0, 40.0))
+    asked.put(asked.accounts[0], (40.0, 40.0))
     # On the grid the account is where it is asked from, and so is the first person, 30 m away.
-    assert set(asked.nearby(HERE)[:2]) == {"colluder-0", 0}
-    asked.put(asked.colluders[0], (60.0, 40.0))
-    assert set(asked.nearby(HERE)[1:5]) == {"colluder-0", 1, 2, 3}
+    assert set(asked.nearby(HERE)[:2]) == {"account-0", 0}
+    asked.put(asked.accounts[0], (60.0, 40.0))
+    assert set(asked.nearby(HERE)[1:5]) == {"account-0", 1, 2, 3}
 
 
 def test_bands_hide_the_order_within(san_francisco: Region) -> None:
@@ -97,10 +97,10 @@ def test_noise_in_the_order_is_a_share_of_the_distance(san_francisco: Region) ->
 
 def test_moves_show_after_some_questions(san_francisco: Region) -> None:
     asked = oracle(san_francisco, "delay:2")
-    asked.put(asked.colluders[0], HERE)
-    assert ["colluder-0" in asked.nearby(HERE) for _ in range(4)] == [False, False, True, True]
-    asked.put(asked.colluders[0], None)
-    assert ["colluder-0" in asked.nearby(HERE) for _ in range(3)] == [True, True, False]
+    asked.put(asked.accounts[0], HERE)
+    assert ["account-0" in asked.nearby(HERE) for _ in range(4)] == [False, False, True, True]
+    asked.put(asked.accounts[0], None)
+    assert ["account-0" in asked.nearby(HERE) for _ in range(3)] == [True, True, False]
 
 
 def test_presets(san_francisco: Region) -> None:

@@ -22,11 +22,11 @@ def people_csv(tmp_path: Path, city: FloatArray) -> Path:
 
 
 def test_all_attacks_on_a_population_of_the_paper(run: Run) -> None:
-    outcome = run("attack", "--dataset", "gaussian", "--colluders", "1,4", *SMALL)
+    outcome = run("attack", "--dataset", "gaussian", "--accounts", "1,4", *SMALL)
     assert outcome.code == 0, outcome.err
     lines = outcome.out.splitlines()
     # Those that can use more accounts are there with one and with four.
-    expected = [name for name, attack in ATTACKS.items() for _ in range(1 + attack.takes_more_colluders)]
+    expected = [name for name, attack in ATTACKS.items() for _ in range(1 + attack.takes_more_accounts)]
     assert [line.split()[0] for line in lines[1 : 1 + len(expected)]] == expected
     # The paper's GI-LIA on gaussian, k = 10.
     assert lines[1].split()[-3:] == ["26.31", "0.940", "44.42"]
@@ -77,7 +77,7 @@ BAD = [
     (("--k", "ten"), 2, "--k takes whole numbers"),
     (("--tau", "0"), 2, "--tau takes a length greater than 0"),
     (("--tau", "0.5m"), 2, "at least 1 m"),
-    (("--colluders", "0", "--attack", "adaptive"), 2, "1 to 32 colluders"),
+    (("--accounts", "0", "--attack", "adaptive"), 2, "1 to 32 accounts"),
     (("--instances", "-3"), 2, "at least one run and one instance"),
     (("--dataset", "gaussian"), 2, "--input cannot be used with --dataset"),
     (("--truth", "37.7,-122.4"), 2, "--truth needs --url or --adapter"),
@@ -140,7 +140,7 @@ def test_an_adapter_is_attacked(run: Run, tmp_path: Path) -> None:
     for arguments, reason in (
         (("attack", "--adapter", path), "--truth"),
         ((*command, "--k", 10), "--k cannot be used with --adapter"),
-        ((*command, "--colluders", 4), "--colluders cannot be used with --adapter"),
+        ((*command, "--accounts", 4), "--accounts cannot be used with --adapter"),
         ((*command, "--target", "me"), "--target is for lists"),
         ((*command, "--attack", "gi-lia"), "needs ranked lists"),
         ((*command, "--attack", "adaptive", "--attack", "gi-lia"), "takes one attack"),

@@ -43,7 +43,7 @@ class Lying(nv.PlanarLaplace):
 @dataclass(frozen=True)
 class StartIsIt(nv.Attack):
     name: ClassVar[str] = "start-is-it"
-    colluders_needed: ClassVar[int] = 0
+    accounts_needed: ClassVar[int] = 0
 
     def _run(self, inquiry, start):
         inquiry.ask(start)

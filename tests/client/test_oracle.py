@@ -24,7 +24,7 @@ def no_waits() -> None:
 def attacker_at(service: StubService, **options: Any) -> tuple[MadeUpAccounts, Attacker]:
     client = service.client()
     accounts = MadeUpAccounts(client, pause=WAITS.append)
-    options = {"k": 10, "colluders": 1, **options}
+    options = {"k": 10, "accounts": 1, **options}
     borders = options.pop("borders", None) or Epochs(client, pause=WAITS.append, clock=lambda: 4995.0)
     return accounts, Attacker(accounts, service.region, borders, pause=WAITS.append, **options)
 
@@ -46,26 +46,26 @@ def test_an_attack_finds_somebody(service: StubService) -> None:
 def test_who_asks_is_not_on_the_map_and_asks_with_a_token(service: StubService) -> None:
     accounts, attacker = attacker_at(service)
     oracle = attacker.oracle()
-    oracle.put("colluder-0", (0.0, 0.0))
-    assert oracle.nearby((0.0, 0.0))[0] == "colluder-0"
+    oracle.put("account-0", (0.0, 0.0))
+    assert oracle.nearby((0.0, 0.0))[0] == "account-0"
     on_the_map = {person for person in service.published if person.startswith(accounts.prefix)}
     [asker] = service.askers()
     assert (len(on_the_map), asker in on_the_map) == (1, False)
     moves = [one for one in service.requests if one.url.path.endswith("/location")]
     assert all(one.headers["Authorization"] != f"Bearer {KEY}" for one in moves)
-    oracle.put("colluder-0", None)
-    assert "colluder-0" not in oracle.nearby((0.0, 0.0))
+    oracle.put("account-0", None)
+    assert "account-0" not in oracle.nearby((0.0, 0.0))
     assert not any(person.startswith(accounts.prefix) for person in service.published)
 
 
 def test_moves_are_published_together_before_the_next_question(service: StubService) -> None:
     service.at_once = False
-    _, attacker = attacker_at(service, colluders=3)
+    _, attacker = attacker_at(service, accounts=3)
     oracle = attacker.oracle()
-    for number, colluder in enumerate(oracle.colluders):
-        oracle.put(colluder, (10.0 * number, 0.0))
+    for number, account in enumerate(oracle.accounts):
+        oracle.put(account, (10.0 * number, 0.0))
     assert service.epoch == 100
-    assert oracle.nearby((0.0, 0.0))[:3] == ["colluder-0", "colluder-1", "colluder-2"]
+    assert oracle.nearby((0.0, 0.0))[:3] == ["account-0", "account-1", "account-2"]
     assert service.epoch == 101
     oracle.nearby((0.0, 0.0))
     assert service.epoch == 101
@@ -76,23 +76,23 @@ def test_where_places_have_to_last_every_move_is_a_new_account_unnoticed(service
     accounts, attacker = attacker_at(service)
     oracle = attacker.oracle()
     for number in range(5):
-        oracle.put("colluder-0", (100.0 * number, 0.0))
-        assert oracle.nearby((100.0 * number, 0.0))[0] == "colluder-0"
+        oracle.put("account-0", (100.0 * number, 0.0))
+        assert oracle.nearby((100.0 * number, 0.0))[0] == "account-0"
         assert sum(person.startswith(accounts.prefix) for person in service.published) == 1
-    assert sum("-colluder-" in person for person in service.people) == 1
+    assert sum("-account-" in person for person in service.people) == 1
     # Off the map and back is a move too.
-    oracle.put("colluder-0", None)
-    assert "colluder-0" not in oracle.nearby((0.0, 0.0))
-    oracle.put("colluder-0", (0.0, 50.0))
-    assert oracle.nearby((0.0, 50.0))[0] == "colluder-0"
+    oracle.put("account-0", None)
+    assert "account-0" not in oracle.nearby((0.0, 0.0))
+    oracle.put("account-0", (0.0, 50.0))
+    assert oracle.nearby((0.0, 50.0))[0] == "account-0"
 
 
 def test_without_protection_one_account_makes_all_moves(service: StubService) -> None:
     _, attacker = attacker_at(service)
     oracle = attacker.oracle()
     for number in range(5):
-        oracle.put("colluder-0", (100.0 * number, 0.0))
-        assert oracle.nearby((100.0 * number, 0.0))[0] == "colluder-0"
+        oracle.put("account-0", (100.0 * number, 0.0))
+        assert oracle.nearby((100.0 * number, 0.0))[0] == "account-0"
     made = [one for one in service.requests if one.url.path == "/v1/people"]
     assert len(made) == 2
     # Any receipt, and then that of the report before, which the stub calls r.
@@ -111,8 +111,8 @@ def test_a_border_that_comes_soon_is_waited_for(service: StubService) -> None:
     borders = Epochs(client, pause=pause, clock=lambda: 4995.0)
     _, attacker = attacker_at(service, borders=borders)
     oracle = attacker.oracle()
-    oracle.put("colluder-0", (0.0, 0.0))
-    assert oracle.nearby((0.0, 0.0))[0] == "colluder-0"
+    oracle.put("account-0", (0.0, 0.0))
+    assert oracle.nearby((0.0, 0.0))[0] == "account-0"
     assert WAITS == [6.0]
     assert borders.advanced == 0
 
@@ -123,7 +123,7 @@ def test_a_border_that_does_not_is_an_error(service: StubService, now_s: float, 
     borders = Epochs(service.client(), pause=WAITS.append, clock=lambda: now_s)
     _, attacker = attacker_at(service, borders=borders)
     oracle = attacker.oracle()
-    oracle.put("colluder-0", (0.0, 0.0))
+    oracle.put("account-0", (0.0, 0.0))
     with pytest.raises(NoEpochError, match=rf"{says}.*--test-hooks"):
         oracle.nearby((0.0, 0.0))
     assert WAITS == []
@@ -180,11 +180,11 @@ def test_an_account_that_may_not_leave_the_map_is_given_up(service: StubService)
     service.refuse = refuse
     accounts, attacker = attacker_at(service)
     oracle = attacker.oracle()
-    oracle.put("colluder-0", (0.0, 0.0))
-    oracle.put("colluder-0", None)
+    oracle.put("account-0", (0.0, 0.0))
+    oracle.put("account-0", None)
     assert not any(person.startswith(accounts.prefix) for person in service.published)
-    oracle.put("colluder-0", (0.0, 0.0))
-    assert oracle.nearby((0.0, 0.0))[0] == "colluder-0"
+    oracle.put("account-0", (0.0, 0.0))
+    assert oracle.nearby((0.0, 0.0))[0] == "account-0"
 
 
 def test_a_token_that_has_run_out_is_renewed(service: StubService) -> None:

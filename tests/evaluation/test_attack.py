@@ -21,7 +21,7 @@ def points() -> FloatArray:
 
 
 def test_a_user_is_found(points: FloatArray, san_francisco: Region) -> None:
-    sure = Adaptive(half_extent_m=san_francisco.half_extent_m, tau_m=10.0, colluders=3)
+    sure = Adaptive(half_extent_m=san_francisco.half_extent_m, tau_m=10.0, accounts=3)
     for method, accounts, tau_m in (
         ("gi-lia", 1, 100.0),
         ("unfolding", 1, 100.0),
@@ -44,11 +44,11 @@ def test_a_user_is_found(points: FloatArray, san_francisco: Region) -> None:
 def test_anything_that_answers_can_be_attacked(points: FloatArray, san_francisco: Region) -> None:
     service = SimulatedService(san_francisco, san_francisco.to_metres(points), rng=1)
     start, truth = tuple(points[17] + 0.0005), tuple(points[17])
-    oracle = service.oracle(k=10, colluders=2)
+    oracle = service.oracle(k=10, accounts=2)
     outcome = nv.attack(oracle, target=17, start=start, region=san_francisco, truth=truth)
     assert outcome.found
     assert outcome.questions == oracle.queries
-    unknown = nv.attack(service.oracle(k=10, colluders=2), target=17, start=start, region=san_francisco)
+    unknown = nv.attack(service.oracle(k=10, accounts=2), target=17, start=start, region=san_francisco)
     assert (unknown.error_m, unknown.found, unknown.certified) == (None, False, True)
     with pytest.raises(UsageError, match="truth"):
         unknown.plot("attack.png")
@@ -74,7 +74,7 @@ def test_services_and_attacks_that_cannot_be(points: FloatArray, san_francisco: 
     with pytest.raises(UsageError, match="another region"):
         nv.simulate(points, mechanism=nv.Square(region="paris"), region="san-francisco")
     open_one = nv.simulate(points)
-    oracle = SimulatedService(san_francisco, san_francisco.to_metres(points)).oracle(k=10, colluders=1)
+    oracle = SimulatedService(san_francisco, san_francisco.to_metres(points)).oracle(k=10, accounts=1)
     for service, options, says in (
         (open_one, {"target": 400}, "0 to 399"),
         (open_one, {"target": 1, "method": "nobodys"}, "no attack"),
@@ -98,7 +98,7 @@ def test_a_population_and_its_example(points: FloatArray) -> None:
         points, name="a town", attacks=["gi-lia", "adaptive"], ks=(5, 10), accounts=(1, 2), cores=1,
         mechanism=nv.PlanarLaplace(noise_m=2000), protocol=nv.AttackProtocol(runs=1, instances=1), progress=bar,
     )  # fmt: skip
-    assert [(row.k, row.attack, row.colluders) for row in found.rows] == [
+    assert [(row.k, row.attack, row.accounts) for row in found.rows] == [
         (k, *one) for k in (5, 10) for one in (("gi-lia", 1), ("adaptive", 1), ("adaptive", 2))
     ]
     assert found.best is not None

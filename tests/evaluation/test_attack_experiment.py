@@ -38,7 +38,7 @@ def town(san_francisco: Region, city: FloatArray) -> Dataset:
 def test_rows_do_not_depend_on_the_number_of_cores(town: Dataset) -> None:
     protocol = AttackProtocol(runs=1, instances=1, seed=5)
     experiment = AttackExperiment(town, protocol, PlanarLaplace(noise_m=300, region=town.region))
-    setups = set_up_attacks(["gi-lia", "adaptive"], town.region, colluders=[1], tau_m=100.0)
+    setups = set_up_attacks(["gi-lia", "adaptive"], town.region, accounts=[1], tau_m=100.0)
     alone, together = (
         [
             (row.attack, row.k, row.score.dist_m, row.score.queries)
@@ -86,7 +86,7 @@ def test_no_start_counts_twice_where_starts_are_rare(town: Dataset, monkeypatch:
     experiment = AttackExperiment(town, AttackProtocol(runs=2, instances=3), None)
     drawn = [experiment.instances(run, 5, 42)[:fewer] for run, fewer in ((0, 3), (1, 2))]
     monkeypatch.setattr(experiment, "instances", lambda run, _k, _person: drawn[run])
-    setups = set_up_attacks(["gi-lia"], town.region, colluders=[1], tau_m=100.0)
+    setups = set_up_attacks(["gi-lia"], town.region, accounts=[1], tau_m=100.0)
     (row,) = experiment.run(setups, [5], person=42, cores=1)
     assert (row.score.runs, row.score.instances, row.score.acc.value) == (2, 2, 1.0)
 
@@ -107,12 +107,12 @@ def test_runs_are_published_anew_and_the_best_attacker_guesses_from_the_first(to
 
 
 def test_attacks_by_name(san_francisco: Region) -> None:
-    found = set_up_attacks(tuple(ATTACKS), san_francisco, colluders=[1, 4], tau_m=50.0)
-    accounts = [(one.attack.name, one.colluders) for one in found]
-    assert accounts == [("gi-lia", 1), ("zo-lia", 1), ("adaptive", 1), ("adaptive", 4), ("unfolding", 0)]
-    for colluders, tau_m, name in (([0], 100.0, "adaptive"), ([1], 0.0, "adaptive"), ([1], 100.0, "magic")):
+    found = set_up_attacks(tuple(ATTACKS), san_francisco, accounts=[1, 4], tau_m=50.0)
+    pairs = [(one.attack.name, one.accounts) for one in found]
+    assert pairs == [("gi-lia", 1), ("zo-lia", 1), ("adaptive", 1), ("adaptive", 4), ("unfolding", 0)]
+    for accounts, tau_m, name in (([0], 100.0, "adaptive"), ([1], 0.0, "adaptive"), ([1], 100.0, "magic")):
         with pytest.raises(UsageError):
-            set_up_attacks([name], san_francisco, colluders=colluders, tau_m=tau_m)
+            set_up_attacks([name], san_francisco, accounts=accounts, tau_m=tau_m)
 
 
 def attempt(estimate: tuple[float, float] | None, **options: Any) -> Attempt:
@@ -155,7 +155,7 @@ def test_a_score_counts_false_certificates_of_the_served_location_and_radii_that
 def test_users_are_found_unless_they_are_protected(real_data_folder: Path) -> None:
     dataset, protocol = load_dataset(DatasetName.BRIGHTKITE, real_data_folder), AttackProtocol(runs=1, instances=10)
     attacks = ("gi-lia", "zo-lia", "adaptive", "unfolding")
-    setups = set_up_attacks(attacks, dataset.region, colluders=[1, 4], tau_m=100.0)
+    setups = set_up_attacks(attacks, dataset.region, accounts=[1, 4], tau_m=100.0)
     rows = AttackExperiment(dataset, protocol, None).run(setups, [10], cores=1)
     gi, zo, one, four, none = (row.score for row in rows)
     assert min(gi.acc.value, none.acc.value) >= 0.9

@@ -311,11 +311,11 @@ def test_attacks_find_what_the_reference_finds(square: Region, users: FloatArray
     """
     places_m, k, rng = square.to_metres(users), 10, np.random.default_rng(8)
     service, tree = SimulatedService(square, places_m, rng=1), cKDTree(places_m)
-    own, near, rough_near = attack.for_region(square, tau_m=100.0, colluders=1), 0, 0
+    own, near, rough_near = attack.for_region(square, tau_m=100.0, accounts=1), 0, 0
     for _ in range(40):
         A_1, target = paper.attack_instance(tree, k, rng)
         assert tree.query(A_1)[0] <= 100
-        result = own.infer(service.oracle(k=k, colluders=1), target, (float(A_1[0]), float(A_1[1])))
+        result = own.infer(service.oracle(k=k, accounts=1), target, (float(A_1[0]), float(A_1[1])))
         found, rough = (reference(tree, target, A_1, k, rng, tolerance=tolerance) for tolerance in (0.1, 100.0))
         near += math.dist(result.estimate or (0, 0), found.point) < 5
         rough_near += math.dist(result.estimate or (0, 0), rough.point) < 5
@@ -337,7 +337,7 @@ def test_probes_steps_and_filter_as_printed(rng: np.random.Generator) -> None:
         assert P[:5] == pytest.approx(path)
 
 
-def test_the_colluder_stops_where_it_is_told(rng: np.random.Generator) -> None:
+def test_the_account_stops_where_it_is_told(rng: np.random.Generator) -> None:
     X = np.array([[10.0, 0], [20, 0], [30, 0]])
     radii: dict[Any, tuple[int, int]] = {"target": (9, 11), "rank k": (19, 21), "first at rank k": (11, 19)}
     for radius, (low, high) in radii.items():

@@ -13,7 +13,7 @@ from PIL import Image
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import Attack, AttackResult, Outcome, Trace, TraceStep
 from nearveil.attacks.gi_lia import GILIA
-from nearveil.attacks.oracle import Spot, spot_of
+from nearveil.attacks.oracle import Point, point_of
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.nearby.index import Person
 from nearveil.region import Region
@@ -33,8 +33,8 @@ def attacked(attack: Attack, region: Region, city: FloatArray) -> Scene:
     people_m = region.to_metres(city)
     x, y = (people_m[27] + [30.0, -20.0]).tolist()
     target = int(np.argsort(np.hypot(*(people_m - [x, y]).T))[9])
-    oracle = SimulatedService(region, people_m, rng=1).oracle(k=20, colluders=attack.colluders_needed)
-    return Scene(attack.infer(oracle, target, (x, y)), region, people_m, spot_of(people_m[target]), TAU_M)
+    oracle = SimulatedService(region, people_m, rng=1).oracle(k=20, accounts=attack.accounts_needed)
+    return Scene(attack.infer(oracle, target, (x, y)), region, people_m, point_of(people_m[target]), TAU_M)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_a_miss_is_never_called_found(gi_lia: Scene, adaptive: Scene) -> None:
 
 
 def test_circles_a_protected_user_and_others_located_are_drawn(gi_lia: Scene, tmp_path: Path) -> None:
-    others: dict[Person, Spot] = {number: (gi_lia.truth[0] + 40.0 * number, gi_lia.truth[1]) for number in (1, 2, 3)}
+    others: dict[Person, Point] = {number: (gi_lia.truth[0] + 40.0 * number, gi_lia.truth[1]) for number in (1, 2, 3)}
     unfolded = replace(gi_lia, result=replace(gi_lia.result, others=others))
     for name, scene in {"plain": gi_lia, "protected": protected(gi_lia), "unfolded": unfolded}.items():
         draw_attack(scene, tmp_path / name, title="One attack")

@@ -8,13 +8,13 @@ from nearveil.evaluation.tradeoff import BestAttacker
 from nearveil.report.tables import attack_document, best_attacker_text, with_paper
 
 
-def row(attack: str, *, colluders: int = 1, protected: bool = False) -> AttackRow:
+def row(attack: str, *, accounts: int = 1, protected: bool = False) -> AttackRow:
     acc, always = Share(0.996, 0.978, 0.9999), Share(1.0, 0.985, 1.0)
     score = AttackScore(
         runs=5, instances=50, dist_m=Mean(12.34, 1.2), acc=acc, cost_s=Mean(0.2, 0.01), queries=Mean(8.1, 0.3),
         queries_p95=13.0, certified=always, false_certificates=0, acc_served=always,
     )  # fmt: skip
-    return AttackRow(attack, "beta", 30, colluders, protected, score)
+    return AttackRow(attack, "beta", 30, accounts, protected, score)
 
 
 def test_the_papers_values_stand_beside_ours_for_100_m() -> None:
@@ -29,9 +29,9 @@ def test_the_papers_values_stand_beside_ours_for_100_m() -> None:
 def test_rows_for_machines_and_the_best_attacker() -> None:
     named, sparsest = Share(0.05, 0.04, 0.06), Share(0.4, 0.3, 0.5)
     best = BestAttacker(Mean(300.0, 12.0), Share(0.2, 0.15, 0.26), named, sparsest, 200)
-    document = attack_document(row("unfolding", colluders=0, protected=True), best)
+    document = attack_document(row("unfolding", accounts=0, protected=True), best)
     wanted = {
-        "attack": "unfolding", "dataset": "beta", "k": 30, "colluders": 0, "runs": 5, "instances": 50,
+        "attack": "unfolding", "dataset": "beta", "k": 30, "accounts": 0, "runs": 5, "instances": 50,
         "dist_m": 12.34, "acc": 0.996, "cost_s": 0.2, "queries": 8.1, "queries_p95": 13.0, "protected": True,
         "bayes_dist_m": 300.0, "bayes_acc": 0.2,
         "interval_95": {

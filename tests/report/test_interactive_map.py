@@ -49,7 +49,7 @@ def test_every_query_is_a_step_and_a_file_of_it_loads_nothing(tmp_path: Path) ->
         shown = shown_at(figure, number)
         asked = shown["asked from"]
         assert np.allclose([asked.x[-1], asked.y[-1]], np.array(step.place) / 1000, atol=1e-4)
-        assert (len(asked.x), len(shown["the attacker's accounts"].x)) == (number + 1, len(step.colluders))
+        assert (len(asked.x), len(shown["the attacker's accounts"].x)) == (number + 1, len(step.accounts))
         assert step.cells is None or len(shown["possible"].x) == 6 * len(step.cells)
         # The words are those of the step, and the estimate is not known before the end.
         (caption,) = figure.layout.sliders[0].steps[number].args[1]["annotations"]

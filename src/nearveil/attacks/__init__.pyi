@@ -67,10 +67,10 @@ from .oracle import (
     PersonOracle as PersonOracle,
 )
 from .oracle import (
-    Radii as Radii,
+    Point as Point,
 )
 from .oracle import (
-    Spot as Spot,
+    Radii as Radii,
 )
 from .registry import ATTACKS as ATTACKS
 from .registry import attack_class as attack_class

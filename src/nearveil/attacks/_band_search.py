@@ -16,7 +16,7 @@ import numpy as np
 
 from nearveil.attacks.adaptive_rings import Prior, RingBelief
 from nearveil.attacks.base import Answered, Finding, Inquiry, Outcome
-from nearveil.attacks.oracle import Spot, spot_of
+from nearveil.attacks.oracle import Point, point_of
 from nearveil.attacks.readings import Rule
 from nearveil.nearby.index import Person
 from nearveil.types import FloatArray, IntArray
@@ -62,11 +62,11 @@ NO_BANDS = Bands(0.0, 0.0, ())
 """Measured: lists are not in bands, or in bands so narrow that they do not matter."""
 
 
-Asker = Callable[[Spot, Mapping[Person, float]], Sequence[Person]]
+Asker = Callable[[Point, Mapping[Person, float]], Sequence[Person]]
 """Asks from a place, with accounts at distances from it."""
 
 
-def find_bands(ask: Asker, accounts: Sequence[Person], places: Sequence[Spot]) -> Bands | None:
+def find_bands(ask: Asker, accounts: Sequence[Person], places: Sequence[Point]) -> Bands | None:
     """Measure the width of bands with two accounts or more, from a place where all of them are listed.
 
     None if accounts are not listed, so that nothing can be said. Of two accounts in one band the same is always listed
@@ -81,7 +81,7 @@ def find_bands(ask: Asker, accounts: Sequence[Person], places: Sequence[Spot]) -
     return None
 
 
-def _measure(ask: Asker, order: Sequence[Person], place: Spot) -> Bands | None:
+def _measure(ask: Asker, order: Sequence[Person], place: Point) -> Bands | None:
     *movable, last = order
     steps = np.arange(1, len(movable) + 1)
     low, high = _LEAST_M / 4, math.inf
@@ -103,7 +103,7 @@ def _measure(ask: Asker, order: Sequence[Person], place: Spot) -> Bands | None:
     return Bands(width_m, math.sqrt(high / low) - 1, tuple(order)) if is_kept else NO_BANDS
 
 
-def _keeps_order(ask: Asker, order: Sequence[Person], place: Spot, width_m: float) -> bool | None:
+def _keeps_order(ask: Asker, order: Sequence[Person], place: Point, width_m: float) -> bool | None:
     """Whether accounts are in the same order wherever they are within a band; None if they are not listed.
 
     Accounts that a service has elsewhere, on a grid say, stay in that order within a point of the grid, but hardly
@@ -183,7 +183,7 @@ class BandReading:
             self._before.update(one for one in people[:before] if one != target)
             self._after.update(one for one in people[after:] if one != target)
 
-    def _band_range(self, place: Spot, cells: FloatArray) -> _Range:
+    def _band_range(self, place: Point, cells: FloatArray) -> _Range:
         distances = np.hypot(*(cells[:, :2] - place).T)
         reach, width_m, slack = math.sqrt(2) * cells[:, 2], self._bands.width_m, self._bands.slack
         nearest = float((distances - reach).min()) * (1 - slack)
@@ -248,7 +248,7 @@ class BandSearch:
         Asks from a place with accounts at distances from it.
     bands : Bands
         As measured.
-    start : Spot
+    start : Point
         Where the target is listed.
     half_extent_m, tau_m, most_queries
         As for the adaptive attack.
@@ -259,7 +259,7 @@ class BandSearch:
         inquiry: Inquiry,
         ask: Asker,
         bands: Bands,
-        start: Spot,
+        start: Point,
         *,
         half_extent_m: tuple[float, float],
         tau_m: float,
@@ -303,7 +303,7 @@ class BandSearch:
 
         A list that the target was in reached at least to it.
         """
-        told: dict[Spot, tuple[float, float, bool, bool]] = {}
+        told: dict[Point, tuple[float, float, bool, bool]] = {}
         rings = self._reading.rings()
         lows = rings[np.unique(self._belief.rule), :, 2].min(axis=0)
         for answered, low_m in zip(self._inquiry.history, lows.tolist(), strict=True):
@@ -348,7 +348,7 @@ class BandSearch:
 
     # -- the next question
 
-    def _next_question(self) -> tuple[Spot, dict[Person, int]]:
+    def _next_question(self) -> tuple[Point, dict[Person, int]]:
         """The place, and the bands for accounts, whose answer is expected to tell most."""
         cells, weights, rules = self._belief.cells, self._weights, self._belief.rule
         chosen = np.searchsorted(np.cumsum(weights), (np.arange(_SAMPLES) + self._rng.random()) / _SAMPLES)
@@ -361,7 +361,7 @@ class BandSearch:
             for band_of in self._placements(distances, np.unique(rules)):
                 bits = self._information(distances, rules[chosen], seen, band_of)
                 if bits > best:
-                    best, question = bits, (spot_of(place), band_of)
+                    best, question = bits, (point_of(place), band_of)
         return question
 
     def _places(self, points: FloatArray) -> list[FloatArray]:
@@ -421,13 +421,13 @@ class BandSearch:
         chances = np.append(np.bincount(code, weights=seen), (1 - seen).sum()) / len(seen)
         return float(_surprise(chances).sum()) - float(np.mean(_surprise(seen) + _surprise(1 - seen)))
 
-    def _estimate(self) -> tuple[Spot, float]:
+    def _estimate(self) -> tuple[Point, float]:
         """The mean, and a radius that holds the target in 95 % of cases."""
         cells, mean = self._belief.cells, self._weights @ self._belief.cells[:, :2]
         gaps = np.hypot(*(cells[:, :2] - mean).T) + 0.7 * cells[:, 2]
         order = np.argsort(gaps)
         last = min(int(np.searchsorted(np.cumsum(self._weights[order]), 0.97)), len(order) - 1)
-        return spot_of(mean), float(gaps[order[last]])
+        return point_of(mean), float(gaps[order[last]])
 
 
 def _surprise(chances: FloatArray) -> FloatArray:

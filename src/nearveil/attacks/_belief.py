@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Point
 from nearveil.kernels import kernel
 from nearveil.nearby.index import Person
 from nearveil.types import BoolArray, FloatArray
@@ -30,13 +30,13 @@ class Rings:
     apart.
     """
 
-    def __init__(self, target: Person, k: int, start: Spot) -> None:
+    def __init__(self, target: Person, k: int, start: Point) -> None:
         self._target, self._k, self._start = target, k, start
         self._of: dict[Person, list[Ring]] = {target: []}
         self._assumed: list[Ring] = []
-        self._ahead_at: dict[Spot, int] = {}
-        self._seen_at: set[Spot] = set()
-        self._counted: dict[Spot, float] = {}
+        self._ahead_at: dict[Point, int] = {}
+        self._seen_at: set[Point] = set()
+        self._counted: dict[Point, float] = {}
         self.crowds = Crowds(k)
         self._cutoff = Cutoff()
         self._repeats = Repeats()
@@ -46,7 +46,7 @@ class Rings:
         """Whether the target was in no answer at all."""
         return not self._seen_at
 
-    def ahead(self) -> Mapping[Spot, int]:
+    def ahead(self) -> Mapping[Point, int]:
         """How many people stand before the target, wherever that is known; at the start, the last place is a guess."""
         return {self._start: self._k - 1, **self._ahead_at}
 
@@ -59,7 +59,7 @@ class Rings:
         """Bounds on the target: rows of x, y, least and greatest distance."""
         return np.array(self._of[self._target] + self._assumed, dtype=np.float64).reshape(-1, 4)
 
-    def learn(self, place: Spot, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> bool:
+    def learn(self, place: Point, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> bool:
         """Take in one answer; False if it cannot come from accounts that are where they were put."""
         full = len(answer) >= self._k
         if not self._cutoff.agrees(radius_of, answer, full=full) or not accounts_in_order(radius_of, answer):
@@ -74,7 +74,7 @@ class Rings:
         self._bound_by_counting()
         return all(agrees_with_all_before(bounds) for bounds in self._of.values())
 
-    def _bound_people(self, place: Spot, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> None:
+    def _bound_people(self, place: Point, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> None:
         low = 0.0
         pending: list[Person] = []
         for person in answer:
@@ -92,7 +92,7 @@ class Rings:
             if low > 0 and person not in listed and person != self._target:
                 self._add(person, (*place, low, math.inf))
 
-    def _bound_target(self, place: Spot, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> None:
+    def _bound_target(self, place: Point, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> None:
         if self._target not in answer:
             self._bound_unlisted_target(place, radius_of, answer)
             return
@@ -103,7 +103,7 @@ class Rings:
         self._seen_at.add(place)
         self._ahead_at[place] = at - len(before)
 
-    def _bound_unlisted_target(self, place: Spot, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> None:
+    def _bound_unlisted_target(self, place: Point, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> None:
         """Farther than every listed account and, where the number ahead is known, than those that push it out."""
         listed = [radius_of[person] for person in answer if person in radius_of]
         self._add(self._target, (*place, max(listed, default=0.0), math.inf))
@@ -127,7 +127,7 @@ class Rings:
         if ring[2] > 0 or ring[3] < math.inf:
             self._of.setdefault(person, []).append(ring)
 
-    def _add_if_seen(self, place: Spot, ring: Ring) -> None:
+    def _add_if_seen(self, place: Point, ring: Ring) -> None:
         """Bounds from the number ahead at the start are certain only once it has been seen."""
         if place in self._seen_at:
             self._add(self._target, ring)
@@ -147,14 +147,14 @@ class Crowds:
 
     def __init__(self, k: int) -> None:
         self._k = k
-        self._exactly: dict[Spot, list[_Count]] = {}
-        self._at_least: dict[Spot, list[_Count]] = {}
+        self._exactly: dict[Point, list[_Count]] = {}
+        self._at_least: dict[Point, list[_Count]] = {}
         self._densities: list[tuple[float, float, float, float]] = []
         self._misses: list[tuple[float, float, float]] = []
         self._crowded: list[tuple[float, float, float]] = []
 
     def learn(
-        self, place: Spot, radius_of: Mapping[Person, float], answer: Sequence[Person], *, target_listed: bool
+        self, place: Point, radius_of: Mapping[Person, float], answer: Sequence[Person], *, target_listed: bool
     ) -> None:
         """Count those who are listed before each account."""
         people = 0
@@ -178,12 +178,12 @@ class Crowds:
             # All that is known is that k people or so are nearer than the account: guess twice as many.
             self._note_density(place, 2.0 * self._k / min(missing) ** 2, min(missing), target_listed)
 
-    def _note_density(self, place: Spot, density: float, radius_m: float, target_listed: bool) -> None:
+    def _note_density(self, place: Point, density: float, radius_m: float, target_listed: bool) -> None:
         self._densities.append((*place, density, radius_m))
         if not target_listed:
             self._misses.append((*place, density))
 
-    def reach_of_more_than(self, people: int, place: Spot) -> float:
+    def reach_of_more_than(self, people: int, place: Point) -> float:
         """Greatest distance from a place of the nearest disc that holds more than ``people`` people."""
         reach = math.inf
         for counts in (self._exactly, self._at_least):
@@ -204,7 +204,7 @@ class Crowds:
         """Discs that surely hold k people or more (nearly: accounts count): rows of x, y, radius."""
         return np.array(self._crowded, dtype=np.float64).reshape(-1, 3)
 
-    def around(self, ahead_at: Mapping[Spot, int]) -> FloatArray:
+    def around(self, ahead_at: Mapping[Point, int]) -> FloatArray:
         """What is known about the crowd around the target, for each place where the number ahead of it is known.
 
         Rows of x, y, number ahead; the largest radius within which there are no more, and how many; the least radius
@@ -409,10 +409,10 @@ class Repeats:
     """
 
     def __init__(self) -> None:
-        self._lists: dict[Spot, list[Person]] = {}
-        self._ahead: dict[Spot, list[tuple[float, int, float]]] = {}
+        self._lists: dict[Point, list[Person]] = {}
+        self._ahead: dict[Point, list[tuple[float, int, float]]] = {}
 
-    def agree(self, place: Spot, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> bool:
+    def agree(self, place: Point, radius_of: Mapping[Person, float], answer: Sequence[Person]) -> bool:
         """Take in an answer; False if it does not agree with those before."""
         people = [person for person in answer if person not in radius_of]
         before = self._lists.get(place, [])

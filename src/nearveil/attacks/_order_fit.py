@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Point
 from nearveil.kernels import kernel
 from nearveil.nearby.index import Person
 from nearveil.types import BoolArray, FloatArray, IntArray
@@ -218,7 +218,7 @@ class Neighborhood:
     """
 
     def __init__(self, target: Person, k: int, *, starts: int, most_people: int, rng: np.random.Generator) -> None:
-        self.places: list[Spot] = []
+        self.places: list[Point] = []
         self.people: list[Person] = [target]
         self.lists: list[Sequence[Person]] = []
         self._seen: Counter[Person] = Counter()
@@ -227,7 +227,7 @@ class Neighborhood:
         self._strains = np.zeros(starts)
         self._scale_m = 1.0
 
-    def add(self, place: Spot, answer: Sequence[Person]) -> None:
+    def add(self, place: Point, answer: Sequence[Person]) -> None:
         """Learn a list."""
         self.places.append(place)
         self.lists.append(answer)

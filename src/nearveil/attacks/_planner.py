@@ -1,4 +1,4 @@
-"""Which question to ask next: what a place, and radii for the colluders, can be expected to tell."""
+"""Which question to ask next: what a place, and radii for the accounts, can be expected to tell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearveil.attacks._belief import Belief, Rings, chance_to_be_listed
-from nearveil.attacks.oracle import Spot, spot_of
+from nearveil.attacks.oracle import Point, point_of
 from nearveil.kernels import kernel
 from nearveil.types import FloatArray, IntArray
 
@@ -165,13 +165,13 @@ def _score(
     """Information between the answer and the bucket of the target, plus the worth of ending.
 
     For each cell: how many people would stand before a target there (their number goes with the square of the
-    distance), whether it would still be listed behind the nearer colluders, and if not, which colluders would be.
-    Answers are distinguished by the bounds they give: in which ring between colluders the target is, or beyond which
-    colluder. An answer without bounds brings nothing.
+    distance), whether it would still be listed behind the nearer accounts, and if not, which accounts would be.
+    Answers are distinguished by the bounds they give: in which ring between accounts the target is, or beyond which
+    account. An answer without bounds brings nothing.
     """
     count = len(radii)
     rings = count + 1
-    # Outcomes: ring 0 … count; beyond colluder 1 … count - 1 (beyond the last is the last ring).
+    # Outcomes: ring 0 … count; beyond account 1 … count - 1 (beyond the last is the last ring).
     outcomes = 2 * count
     mass = np.zeros((buckets, outcomes))
     likely = np.zeros(outcomes)
@@ -186,7 +186,7 @@ def _score(
         for j in range(count):
             if radii[j] < distance:
                 nearer += 1
-                # At least as many people as before the target, if that is known, are no nearer than the colluder.
+                # At least as many people as before the target, if that is known, are no nearer than the account.
                 people = min(density * radii[j] * radii[j], float(known_ahead) if known_ahead >= 0 else np.inf)
                 if people + j + 1 <= k:
                     listed += 1
@@ -194,7 +194,7 @@ def _score(
             seen = 1.0 if known_ahead + nearer < k else 0.0
         else:
             seen = chance_to_be_listed(density * distance * distance + nearer, k)
-        # Not listed, and no colluder nearer that is: nothing is learned.
+        # Not listed, and no account nearer that is: nothing is learned.
         outcome_hidden = -1 if listed == 0 else (count if listed == count else rings + listed - 1)
         mass[bucket[i], nearer] += planning_weights[i] * seen
         likely[nearer] += weights[i] * seen
@@ -256,15 +256,15 @@ class Planner:
 
     def __init__(self, belief: Belief, rings: Rings) -> None:
         self._belief, self._rings = belief, rings
-        self._places: list[Spot] = [(float(belief.start[0]), float(belief.start[1]))]
-        self._barren: list[Spot] = []
-        self._stale: Spot | None = None
+        self._places: list[Point] = [(float(belief.start[0]), float(belief.start[1]))]
+        self._barren: list[Point] = []
+        self._stale: Point | None = None
         self._trust, self._familiar = 1.0, True
         self._radius_m, self._cells = math.inf, len(belief.cells)
         self._rng = np.random.default_rng(1)
         self.no_radii = np.empty(0)
 
-    def observe(self, place: Spot) -> None:
+    def observe(self, place: Point) -> None:
         """Remember a place, and whether asking there gave information."""
         _, radius_m = self._belief.enclosing_circle()
         cells = len(self._belief.cells)
@@ -286,7 +286,7 @@ class Planner:
         even = np.arange(1, accounts + 1) / (accounts + 1)
         return self._outlook().seen_from(self._belief.start, -1).quantile_radii(even)
 
-    def next_question(self, accounts: int) -> tuple[Spot, FloatArray]:
+    def next_question(self, accounts: int) -> tuple[Point, FloatArray]:
         """The place and the radii that promise most."""
         view, ahead = self._outlook(), self._rings.ahead()
         best_score, best_place, best_radii = -1.0, self._places[0], np.array([view.tau_m])
@@ -303,7 +303,7 @@ class Planner:
     def _outlook(self) -> Outlook:
         return outlook(self._belief, self._rings)
 
-    def _candidates(self, view: Outlook) -> list[Spot]:
+    def _candidates(self, view: Outlook) -> list[Point]:
         """Places seen before, the mean, samples of the belief, and points along its principal axes."""
         centres, weights = view.cells[:, :2], view.planning_weights
         mean = weights @ centres
@@ -319,12 +319,12 @@ class Planner:
         # More is known where the target has been seen already: go there rather than right beside.
         seen = list(self._rings.ahead())
         for point in (mean, likely, *along, *chosen):
-            place = spot_of(point)
+            place = point_of(point)
             nearest = min(seen, key=lambda other: math.dist(place, other))
             places.append(nearest if math.dist(place, nearest) < 0.2 * view.tau_m else place)
         return [place for place in dict.fromkeys(places) if self._is_worth_asking(place, view.tau_m)]
 
-    def _is_worth_asking(self, place: Spot, tau_m: float) -> bool:
+    def _is_worth_asking(self, place: Point, tau_m: float) -> bool:
         return place != self._stale and not any(math.dist(place, other) < 0.05 * tau_m for other in self._barren)
 
 

@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 
 from nearveil.attacks.base import Answered, rank_of
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Point
 from nearveil.nearby.index import Person
 from nearveil.types import FloatArray, IntArray
 
@@ -119,7 +119,7 @@ class Hypotheses:
 class Clue:
     """One answer: the target is listed between accounts at two distances, or not listed, beyond an account."""
 
-    place: Spot
+    place: Point
     listed: bool
     low_m: float
     high_m: float
@@ -128,7 +128,7 @@ class Clue:
 class Likelihood:
     """How likely clues are, for every cell and hypothesis."""
 
-    def __init__(self, start: Spot, calibration: Calibration, hypotheses: Hypotheses) -> None:
+    def __init__(self, start: Point, calibration: Calibration, hypotheses: Hypotheses) -> None:
         self._start = np.array(start)
         self._calibration, self._hypotheses = calibration, hypotheses
 
@@ -196,13 +196,13 @@ def _normal(z: FloatArray) -> FloatArray:
     return np.asarray(1 / (1 + np.exp(-1.702 * np.clip(z, -300, 300))))
 
 
-def clue_of(place: Spot, target: Person, radius_of: dict[Person, float], answer: Sequence[Person]) -> Clue:
+def clue_of(place: Point, target: Person, radius_of: dict[Person, float], answer: Sequence[Person]) -> Clue:
     """Return what an answer says: which accounts stand right before and after the target."""
     accounts = [(rank, radius_of[person]) for rank, person in enumerate(answer, start=1) if person in radius_of]
     return clue_between(place, rank_of(answer, target), accounts)
 
 
-def clue_between(place: Spot, rank: int | None, accounts: Sequence[tuple[int, float]]) -> Clue:
+def clue_between(place: Point, rank: int | None, accounts: Sequence[tuple[int, float]]) -> Clue:
     """Return what the target's rank says, given the ranks and distances of the listed accounts."""
     if rank is None:
         return Clue(place, False, max((radius for _, radius in accounts), default=-math.inf), math.inf)

@@ -31,7 +31,7 @@ from nearveil.attacks._policy_likelihood import (
     log_likelihood_of_order,
 )
 from nearveil.attacks.base import Finding, Inquiry, Outcome, inward_angle, step_from
-from nearveil.attacks.oracle import Spot, spot_of
+from nearveil.attacks.oracle import Point, point_of
 from nearveil.nearby.index import Person
 from nearveil.types import FloatArray
 
@@ -83,7 +83,7 @@ class PolicySearch:
     ----------
     inquiry : Inquiry
         Asks; its steps so far count.
-    start : Spot
+    start : Point
         Where the target is listed.
     accounts : sequence of Person
         The attacker's.
@@ -94,7 +94,7 @@ class PolicySearch:
     def __init__(
         self,
         inquiry: Inquiry,
-        start: Spot,
+        start: Point,
         accounts: Sequence[Person],
         *,
         half_extent_m: tuple[float, float],
@@ -180,7 +180,7 @@ class PolicySearch:
         """Questions that confirm a result, if each tells something."""
         return (self._inquiry.waits + 1) * -(-self._checks_needed // min(len(self._accounts), 2))
 
-    def _is_confirmed(self, estimate: Spot, radius_m: float) -> bool:
+    def _is_confirmed(self, estimate: Point, radius_m: float) -> bool:
         """Ask from all sides what has a certain answer if the target is within the radius, and see it come true.
 
         Questions of the search are those whose answers are open, so that any answer fits some place: a service that
@@ -198,7 +198,7 @@ class PolicySearch:
         self._contradictions += is_confirmed is False
         return bool(is_confirmed)
 
-    def _is_seen_by_distance(self, estimate: Spot, width_m: float) -> bool:
+    def _is_seen_by_distance(self, estimate: Point, width_m: float) -> bool:
         """Look from afar: the target is not listed there, or an account half as far away is listed before it."""
         away_m = _AFAR * float(self._half_extent.min())
         if width_m > away_m / 2:
@@ -212,7 +212,7 @@ class PolicySearch:
                 return False
         return True
 
-    def _confirm_by_order(self, estimate: Spot, radius_m: float) -> bool | None:
+    def _confirm_by_order(self, estimate: Point, radius_m: float) -> bool | None:
         """Whether an account a little nearer comes before the target, and one a little farther away after it."""
         spread = 1 + _NOISE_TIMES * float(self._hypotheses.noise[self._likeliest])
         # Nearer to the target, if it is not listed from there.
@@ -233,7 +233,7 @@ class PolicySearch:
                 reach_m = max(_NEARER * reach_m, 3 * radius_m)
         return None
 
-    def _confirm_by_cutoff(self, estimate: Spot, radius_m: float) -> bool | None:
+    def _confirm_by_cutoff(self, estimate: Point, radius_m: float) -> bool | None:
         """Whether the target is listed from a little nearer than the cut-off, and not from a little farther away.
 
         For lists in no order: who is in them is all they tell.
@@ -258,7 +258,7 @@ class PolicySearch:
         """Whether the last list has no room for more people."""
         return len(self._inquiry.history[-1].answer) >= self._inquiry.oracle.k
 
-    def _confirm_by_bands(self, estimate: Spot, radius_m: float, width_m: float) -> bool | None:
+    def _confirm_by_bands(self, estimate: Point, radius_m: float, width_m: float) -> bool | None:
         """Whether the target is in the first band from a little nearer than its edge, and not from a little beyond it.
 
         An account in the next band comes after it, or one in the first band before it, whatever the order in a band.
@@ -277,7 +277,7 @@ class PolicySearch:
         # In a band that is full, some are never listed.
         return True if told >= _LEAST_IN_BANDS else None
 
-    def _try(self, place: Spot, expected: Sequence[tuple[float, bool]], *, unlisted: bool = False) -> dict[bool, bool]:
+    def _try(self, place: Point, expected: Sequence[tuple[float, bool]], *, unlisted: bool = False) -> dict[bool, bool]:
         """Ask with accounts at distances; whether that which should come before the target, or after it, does so.
 
         Who is not listed tells nothing; with ``unlisted``, an account that should come before the target, and nobody is
@@ -356,9 +356,9 @@ class PolicySearch:
         logs = log_likelihood_of_order(account_pairs(self._inquiry.history), displaced_m, widths_m)
         return bool(logs[0] < logs[1:].max() - _SURELY)
 
-    def _quiet_places(self) -> list[Spot]:
+    def _quiet_places(self) -> list[Point]:
         """Places where few people may be: the corners of the region."""
-        return [spot_of(0.98 * self._half_extent * np.array(corner)) for corner in product((-1, 1), repeat=2)]
+        return [point_of(0.98 * self._half_extent * np.array(corner)) for corner in product((-1, 1), repeat=2)]
 
     def _same_question(self, sentinel: Person) -> list[Sequence[Person]]:
         """Take an account off the map, put it at the start, and ask until its move shows, and a few times more."""
@@ -442,11 +442,11 @@ class PolicySearch:
             return []
         clues = []
         for step in self._inquiry.steps:
-            if calibration.bands_m and len(step.colluders) > 1:
+            if calibration.bands_m and len(step.accounts) > 1:
                 continue
             radii = [
                 (rank, math.dist(step.place, spot))
-                for rank, spot in zip(step.colluder_ranks, step.colluders, strict=True)
+                for rank, spot in zip(step.account_ranks, step.accounts, strict=True)
                 if rank is not None
             ]
             clues.append(clue_between(step.place, step.rank, sorted(radii)))
@@ -463,7 +463,7 @@ class PolicySearch:
             return self._was_seen()
         while reach_m < self._half_extent.min() and not self._was_seen():
             self._inquiry.put(account, step_from(self._start, inward_angle(self._start), reach_m))
-            if not self._look(self._start) and self._inquiry.steps[-1].colluder_ranks[0] is None:
+            if not self._look(self._start) and self._inquiry.steps[-1].account_ranks[0] is None:
                 break
             reach_m *= 2
         self._inquiry.put(account, None)
@@ -472,7 +472,7 @@ class PolicySearch:
                 self._look(step_from(self._start, 2 * math.pi * turn / _LOOKS_AROUND, reach_m / 2))
         return self._was_seen()
 
-    def _look(self, place: Spot) -> bool:
+    def _look(self, place: Point) -> bool:
         if self._left > 0:
             self._inquiry.ask(place)
         return self._was_seen()
@@ -499,7 +499,7 @@ class PolicySearch:
 
     # -- asking and learning
 
-    def _answer(self, place: Spot, radius_of: Mapping[Person, float]) -> Sequence[Person]:
+    def _answer(self, place: Point, radius_of: Mapping[Person, float]) -> Sequence[Person]:
         """Put accounts at distances from a place, in any directions, and ask once the moves show."""
         for account in self._accounts:
             radius = radius_of.get(account)
@@ -510,7 +510,7 @@ class PolicySearch:
             self._inquiry.put(account, spot)
         return self._inquiry.ask(place)
 
-    def _somewhere(self, place: Spot, radius: float) -> Spot:
+    def _somewhere(self, place: Point, radius: float) -> Point:
         """Displacements differ from direction to direction, so each move takes another one; inside the region."""
         for _ in range(8):
             spot = step_from(place, self._rng.uniform(0, 2 * math.pi), radius)
@@ -518,7 +518,7 @@ class PolicySearch:
                 return spot
         return step_from(place, inward_angle(place), radius)
 
-    def _ask(self, place: Spot, radii: FloatArray) -> None:
+    def _ask(self, place: Point, radii: FloatArray) -> None:
         radius_of = dict(zip(self._accounts, radii.tolist(), strict=False))
         answer = self._answer(place, radius_of)
         # The search in bands has a belief of its own.
@@ -558,7 +558,7 @@ class PolicySearch:
         pairs = account_pairs(self._inquiry.history)
         return log_likelihood_of_order(pairs, self._hypotheses.displaced_m, self._hypotheses.bands_m)
 
-    def _next_question(self) -> tuple[Spot, FloatArray]:
+    def _next_question(self) -> tuple[Point, FloatArray]:
         """The place and distances whose answer is expected to tell most about places and hypotheses."""
         flat = self._weights.ravel()
         chosen = np.searchsorted(np.cumsum(flat), (np.arange(_SAMPLES) + self._rng.random()) / _SAMPLES)
@@ -572,7 +572,7 @@ class PolicySearch:
                 radii = np.maximum(distances[(shares * len(distances)).astype(np.int64)], 1.0)
                 bits = _information(self._likelihood.outcomes(place, radii, cells, columns))
                 if bits > best:
-                    best, question = bits, (spot_of(place), radii)
+                    best, question = bits, (point_of(place), radii)
         return question
 
     def _shares(self) -> list[FloatArray]:
@@ -600,7 +600,7 @@ class PolicySearch:
 
     # -- the result
 
-    def estimate(self) -> tuple[Spot, float]:
+    def estimate(self) -> tuple[Point, float]:
         """The mean of the belief, and a radius that holds the target in 95 % of cases."""
         mass = self._weights.sum(axis=1)
         mean = mass @ self._cells[:, :2]
@@ -617,7 +617,7 @@ class PolicySearch:
             logs = self._logs_of_order()
             shares = np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
             least_m = max(least_m, _DISPLACED_TIMES_BY_ORDER * float(shares @ self._hypotheses.displaced_m))
-        return spot_of(mean), max(float(gaps[order[last]]), least_m)
+        return point_of(mean), max(float(gaps[order[last]]), least_m)
 
     def _is_trusted(self) -> bool:
         """Whether it is known what the service does, and most answers are as some hypothesis has them."""

@@ -14,7 +14,7 @@ from nearveil.attacks._planner import Planner
 from nearveil.attacks._policy_search import PolicySearch
 from nearveil.attacks.adaptive_rings import Prior, RingSearch
 from nearveil.attacks.base import Attack, AttackResult, Finding, Inquiry, Outcome, inward_angle, rank_of, step_from
-from nearveil.attacks.oracle import PersonOracle, Spot
+from nearveil.attacks.oracle import PersonOracle, Point
 from nearveil.errors import UsageError
 from nearveil.nearby.index import Person
 from nearveil.region import Region
@@ -56,7 +56,7 @@ class Adaptive(Attack):
         Half width and half height of the public region.
     tau_m : float
         The estimate is certified when everything possible lies within this distance of it.
-    colluders : int
+    accounts : int
         How many accounts to use at most.
     most_queries : int
         Number of questions after which the best guess is returned.
@@ -67,42 +67,42 @@ class Adaptive(Attack):
 
     name: ClassVar[str] = "adaptive"
     seconds_each: ClassVar[float] = 0.13
-    takes_more_colluders: ClassVar[bool] = True
+    takes_more_accounts: ClassVar[bool] = True
 
     half_extent_m: tuple[float, float]
     tau_m: float = 100.0
-    colluders: int = 1
+    accounts: int = 1
     most_queries: int = 60
     checks: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.tau_m < math.inf:
             raise UsageError("tau must be a distance greater than 0")
-        if self.colluders < 1:
-            raise UsageError("the adaptive attack needs at least one colluder")
+        if self.accounts < 1:
+            raise UsageError("the adaptive attack needs at least one account")
         if self.checks is not None and self.checks < 0:
             raise UsageError("the number of checks cannot be negative")
 
     @classmethod
-    def for_region(cls, region: Region, *, tau_m: float, colluders: int) -> Self:
+    def for_region(cls, region: Region, *, tau_m: float, accounts: int) -> Self:
         """Return the attack for a region."""
-        return cls(half_extent_m=region.half_extent_m, tau_m=tau_m, colluders=colluders)
+        return cls(half_extent_m=region.half_extent_m, tau_m=tau_m, accounts=accounts)
 
-    def locate(self, oracle: PersonOracle, start: Spot | None = None) -> AttackResult:
+    def locate(self, oracle: PersonOracle, start: Point | None = None) -> AttackResult:
         """Find the one person whom an oracle answers about, without accounts."""
         prior = Prior(self.half_extent_m, self.tau_m, start)
         return RingSearch(oracle, prior, most_queries=self.most_queries, checks=self.checks).run(self.name)
 
-    def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
+    def _run(self, inquiry: Inquiry, start: Point) -> Finding:
         return _Search(self, inquiry, start).run()
 
 
 class _Search:
     """State of one attack."""
 
-    def __init__(self, attack: Adaptive, inquiry: Inquiry, start: Spot, *, is_patient: bool = False) -> None:
+    def __init__(self, attack: Adaptive, inquiry: Inquiry, start: Point, *, is_patient: bool = False) -> None:
         self._attack, self._inquiry, self._start, self._is_patient = attack, inquiry, start, is_patient
-        self._accounts = inquiry.colluders[: attack.colluders]
+        self._accounts = inquiry.accounts[: attack.accounts]
         self._has_exact_lists = bool(getattr(inquiry.oracle, "has_exact_lists", False))
         self._confirms = not self._has_exact_lists
         self._aim_m = _CONFIRM_AT * attack.tau_m if self._confirms else attack.tau_m
@@ -112,8 +112,8 @@ class _Search:
         self._belief = Belief(start, attack.half_extent_m, k, self._aim_m)
         self._rings = Rings(inquiry.target, k, start)
         self._planner = Planner(self._belief, self._rings)
-        self._shared_places: set[Spot] = set()
-        self._tried: set[Spot] = set()
+        self._shared_places: set[Point] = set()
+        self._tried: set[Point] = set()
         self._confirmations = _Confirmations(inquiry.target, k, self._aim_m, self._guards)
         self._misled = False
 
@@ -135,7 +135,7 @@ class _Search:
             makes_sense = self._ask_around(centre) if is_likely else self._ask_next()
         return self._give_up(Outcome.OUT_OF_QUERIES if makes_sense else Outcome.CONTRADICTION)
 
-    def _found_by_bounds(self, centre: Spot, radius_m: float) -> Finding:
+    def _found_by_bounds(self, centre: Point, radius_m: float) -> Finding:
         """All that is possible is near: a proof where lists are exact and the target was seen."""
         is_proof = self._has_exact_lists and not self._rings.never_seen
         return Finding(Outcome.FOUND, centre, certified=is_proof, radius_m=radius_m if is_proof else None)
@@ -144,7 +144,7 @@ class _Search:
     def _may_ask(self) -> bool:
         return len(self._inquiry.steps) + self._inquiry.waits < self._attack.most_queries
 
-    def _estimate(self) -> tuple[Spot, bool]:
+    def _estimate(self) -> tuple[Point, bool]:
         """The centre of a circle that can be confirmed, and whether that is worth trying."""
         place = self._confirmations.best_place()
         if place is not None:
@@ -157,11 +157,11 @@ class _Search:
         near = np.hypot(*(belief.cells[:, :2] - mean).T) + 0.5 * belief.cells[:, 2] <= self._aim_m
         return mean, mean not in self._tried and bool(belief.weights[near].sum() >= _LIKELY)
 
-    def _beside_others(self, place: Spot) -> Spot:
+    def _beside_others(self, place: Point) -> Point:
         """Right beside a place, if somebody is at the very place."""
         return step_from(place, inward_angle(place), _ASIDE * self._aim_m) if place in self._shared_places else place
 
-    def _known_place(self, place: Spot) -> Spot:
+    def _known_place(self, place: Point) -> Point:
         """The nearest place where the target was seen, if it is about the same: more is known there."""
         nearest = min(self._rings.ahead(), key=lambda other: math.dist(place, other))
         return nearest if math.dist(place, nearest) < 0.2 * self._aim_m else place
@@ -177,7 +177,7 @@ class _Search:
             self._planner.observe(place)
         return makes_sense
 
-    def _may_end(self, place: Spot, radii: FloatArray) -> bool:
+    def _may_end(self, place: Point, radii: FloatArray) -> bool:
         """Whether accounts should be on all sides at once: there are enough, and the target may be near."""
         if len(self._accounts) < _SIDES or not self._confirms or radii[0] > self._aim_m:
             return False
@@ -185,7 +185,7 @@ class _Search:
         near = np.hypot(*(belief.cells[:, :2] - place).T) <= radii[0]
         return bool(belief.weights[near].sum() >= _MAY_END)
 
-    def _ask_around(self, centre: Spot) -> bool:
+    def _ask_around(self, centre: Point) -> bool:
         """Ask from the estimate for what is not confirmed yet; spare accounts are farther away, in case it is wrong.
 
         Sentinels come after the first sides, which tell more, and before the last ones: where moves show late, a
@@ -202,7 +202,7 @@ class _Search:
         near_m, farther_m = self._distances_around(centre, len(self._accounts) - len(around))
         return self._ask(centre, np.concatenate([np.full(len(around), near_m), farther_m]), sides=around)
 
-    def _distances_around(self, centre: Spot, spare: int) -> tuple[float, FloatArray]:
+    def _distances_around(self, centre: Point, spare: int) -> tuple[float, FloatArray]:
         """A distance that the target is hardly beyond, so that accounts are rather listed, and others in case it is."""
         cells = self._belief.cells
         gaps_m = np.hypot(*(cells[:, :2] - centre).T) + cells[:, 2]
@@ -213,7 +213,7 @@ class _Search:
         beyond = inside + (1 - inside) * np.arange(1, spare + 1) / (spare + 1)
         return near_m, np.maximum(np.interp(beyond, shares, gaps_m[order]), 1.2 * near_m)
 
-    def _ask(self, place: Spot, radii: FloatArray, *, sentinels: bool = False, sides: Sequence[int] = ()) -> bool:
+    def _ask(self, place: Point, radii: FloatArray, *, sentinels: bool = False, sides: Sequence[int] = ()) -> bool:
         """Put the accounts at their distances, in different directions, ask and learn; False if it makes no sense."""
         turns = [*sides, *range(len(sides), len(radii))]
         placed = {
@@ -231,7 +231,7 @@ class _Search:
         self._confirmations.learn(place, placed, answer)
         return self._learn(place, {account: radius for account, (radius, _) in placed.items()}, answer)
 
-    def _step_aside(self, place: Spot, answer: Sequence[Person]) -> bool:
+    def _step_aside(self, place: Point, answer: Sequence[Person]) -> bool:
         """Somebody may be at that very place, and come first by chance: confirm the estimate from beside it, once.
 
         False if that cannot be: the target itself is not at the very place of a guess.
@@ -241,7 +241,7 @@ class _Search:
         self._confirmations.forget(place)
         return not was_beside and self._inquiry.target not in answer[:1]
 
-    def _learn(self, place: Spot, radius_of: dict[Person, float], answer: Sequence[Person]) -> bool:
+    def _learn(self, place: Point, radius_of: dict[Person, float], answer: Sequence[Person]) -> bool:
         rings = self._rings
         makes_sense = rings.learn(place, radius_of, answer) and self._belief.learn(rings)
         self._inquiry.note_cells(self._belief.cells)
@@ -296,11 +296,11 @@ class _Confirmations:
     def __init__(self, target: Person, k: int, radius_m: float, accounts: Sequence[Person]) -> None:
         self._target, self._k, self._most_m = target, k, radius_m * (1 + 1e-9)
         self._accounts = frozenset(accounts)
-        self._sides: dict[Spot, set[int]] = {}
-        self._sentinels: dict[Spot, frozenset[Person]] = {}
-        self._last_spots: dict[Person, Spot] = {}
+        self._sides: dict[Point, set[int]] = {}
+        self._sentinels: dict[Point, frozenset[Person]] = {}
+        self._last_spots: dict[Person, Point] = {}
 
-    def learn(self, place: Spot, account_at: Mapping[Person, tuple[float, float]], answer: Sequence[Person]) -> None:
+    def learn(self, place: Point, account_at: Mapping[Person, tuple[float, float]], answer: Sequence[Person]) -> None:
         """Take in an answer, with the distance and direction of each account."""
         rank = rank_of(answer, self._target)
         for account, (distance_m, direction) in account_at.items():
@@ -316,27 +316,27 @@ class _Confirmations:
                 side = round((direction - inward_angle(place)) / _APART) % _SIDES
                 self._sides.setdefault(place, set()).add(side)
 
-    def missing_sides(self, place: Spot) -> list[int]:
+    def missing_sides(self, place: Point) -> list[int]:
         """On which sides of a place no account was listed after the target, nor the list full before it."""
         return [side for side in range(_SIDES) if side not in self._sides.get(place, ())]
 
-    def has_sentinels(self, place: Spot) -> bool:
+    def has_sentinels(self, place: Point) -> bool:
         """Whether all accounts were listed first when they were put right there."""
         return self._sentinels.get(place) == self._accounts
 
-    def forget(self, place: Spot) -> None:
+    def forget(self, place: Point) -> None:
         """Take back what was confirmed there."""
         self._sides.pop(place, None)
 
-    def are_complete(self, place: Spot) -> bool:
+    def are_complete(self, place: Point) -> bool:
         """Whether an estimate is confirmed."""
         return not self.missing_sides(place) and self.has_sentinels(place)
 
-    def moves_visibly(self, account: Person, place: Spot) -> bool:
+    def moves_visibly(self, account: Person, place: Point) -> bool:
         """Whether an account that is moved to a place now was not near it before: where moves show late, that shows."""
         before = self._last_spots.get(account)
         return before is None or math.dist(before, place) >= 0.99 * _ASIDE * self._most_m
 
-    def best_place(self) -> Spot | None:
+    def best_place(self) -> Point | None:
         """The place about which most is known, if the target is near one."""
         return max(self._sides, key=lambda place: len(self._sides[place]), default=None)

@@ -17,7 +17,7 @@ import numpy as np
 
 from nearveil.attacks._belief import nearest_and_farthest, split_cells
 from nearveil.attacks.base import AttackResult, Outcome, Trace, TraceStep
-from nearveil.attacks.oracle import OutOfQueriesError, PersonOracle, Spot, spot_of
+from nearveil.attacks.oracle import OutOfQueriesError, PersonOracle, Point, point_of
 from nearveil.attacks.readings import UNITS_M, DistanceReading, Question, Reading, Rule, reading_of
 from nearveil.kernels import kernel
 from nearveil.types import BoolArray, FloatArray, IntArray
@@ -40,7 +40,7 @@ class Prior:
 
     half_extent_m: tuple[float, float]
     tau_m: float
-    near: Spot | None = None
+    near: Point | None = None
 
     def density(self, points: FloatArray) -> FloatArray:
         """How likely the points are, in relation to each other; nobody is outside the region."""
@@ -128,21 +128,21 @@ class RingBelief:
         """Numbers of the rules that explain all answers."""
         return np.unique(self.rule).tolist()
 
-    def mean(self) -> Spot:
+    def mean(self) -> Point:
         """The place to expect the target at."""
-        return spot_of(self.weights @ self.cells[:, :2])
+        return point_of(self.weights @ self.cells[:, :2])
 
     def reach(self) -> float:
         """Greatest distance from the mean to anything that is possible."""
         x, y = self.mean()
         return float((np.hypot(self.cells[:, 0] - x, self.cells[:, 1] - y) + math.sqrt(2) * self.cells[:, 2]).max())
 
-    def enclosing_circle(self) -> tuple[Spot, float]:
+    def enclosing_circle(self) -> tuple[Point, float]:
         """The smallest circle around everything that is possible."""
         return enclosing_circle(self.cells)
 
 
-def enclosing_circle(cells: FloatArray) -> tuple[Spot, float]:
+def enclosing_circle(cells: FloatArray) -> tuple[Point, float]:
     """The smallest circle around cells."""
     x, y, _ = _smallest_circle(_extreme_points(cells))
     # Directions are few: the radius is measured to all cells.
@@ -340,7 +340,7 @@ class RingPlanner:
         scores = self._score(finalists, belief.cells, belief.rule, belief.weights, worth)
         return finalists[int(scores.argmax())]
 
-    def check_question(self, centre: Spot, radius_m: float, number: int) -> Question:
+    def check_question(self, centre: Point, radius_m: float, number: int) -> Question:
         """A question whose answer is certain if the target is within a circle, but not if it is a little farther.
 
         Each from another side than those before.
@@ -361,7 +361,7 @@ class RingPlanner:
         angles = self._first_angle + _GOLDEN_ANGLE * number + 2 * math.pi * np.arange(_ANGLES) / _ANGLES
         places = np.array(centre) - max(away_m, 0.0) * np.column_stack([np.cos(angles), np.sin(angles)])
         inside = (np.abs(places) <= np.array(self._prior.half_extent_m)).all(axis=1)
-        return Question(spot_of(places[inside.argmax()]) if inside.any() else centre, radius)
+        return Question(point_of(places[inside.argmax()]) if inside.any() else centre, radius)
 
     def _score(
         self, questions: list[Question], cells: FloatArray, rule: IntArray, weights: FloatArray, worth: float
@@ -388,7 +388,7 @@ class RingPlanner:
         places = places[(np.abs(places) <= half).all(axis=1)]
         middles = np.median(np.hypot(places[:, :1] - likely[:, 0], places[:, 1:] - likely[:, 1]), axis=1)
         return [
-            Question(spot_of(place), radius)
+            Question(point_of(place), radius)
             for place, middle in zip(places, middles.tolist(), strict=True)
             for radius in self._reading.radii_near(middle)
         ]
@@ -428,7 +428,7 @@ _ASKED_BETWEEN_FITS = 5
 _GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 
 
-def best_fit(places: FloatArray, answers: FloatArray, start: Spot) -> tuple[Spot, float]:
+def best_fit(places: FloatArray, answers: FloatArray, start: Point) -> tuple[Point, float]:
     """Return the place whose distances fit noisy and rounded answers best, and the unit of the answers in metres.
 
     Rounding down or up shifts all answers, by one of their steps at most.
@@ -540,7 +540,7 @@ class RingSearch:
                 return Outcome.CONTRADICTION
             passed += together
 
-    def _average(self, reading: DistanceReading) -> Spot:
+    def _average(self, reading: DistanceReading) -> Point:
         """Ask what may still be asked around the place that fits the answers so far; return the one that fits all."""
         spot, unit_m = best_fit(*reading.asked_and_answered, self._belief.mean())
         half = np.array(self._prior.half_extent_m)
@@ -550,10 +550,10 @@ class RingSearch:
             angle, away_m = number * _GOLDEN_ANGLE, unit_m * (least + (most - least) * (number * math.sqrt(2) % 1))
             place = np.clip(np.array(spot) + away_m * np.array([math.cos(angle), math.sin(angle)]), -half, half)
             try:
-                answer = reading.ask(Question(spot_of(place)))
+                answer = reading.ask(Question(point_of(place)))
             except OutOfQueriesError:
                 break
-            self._steps.append(TraceStep(spot_of(place), None, answer=answer))
+            self._steps.append(TraceStep(point_of(place), None, answer=answer))
             if len(self._steps) % _ASKED_BETWEEN_FITS == 0:
                 spot, unit_m = best_fit(*reading.asked_and_answered, spot)
         return best_fit(*reading.asked_and_answered, spot)[0]

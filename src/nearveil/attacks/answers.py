@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from nearveil.attacks.oracle import CountedBands, CountedDistance, CountedFilter, PersonOracle, Radii, Spot
+from nearveil.attacks.oracle import CountedBands, CountedDistance, CountedFilter, PersonOracle, Point, Radii
 from nearveil.attacks.readings import UNITS_M
 from nearveil.errors import UsageError
 
@@ -113,7 +113,7 @@ class Answers:
             return Radii(least_m=self.step_m)
         return Radii(fixed_m=(self.step_m,)) if self.variant == "fixed" else Radii(step_m=self.step_m)
 
-    def simulated(self, target: Spot, *, most_queries: int, rng: np.random.Generator) -> PersonOracle:
+    def simulated(self, target: Point, *, most_queries: int, rng: np.random.Generator) -> PersonOracle:
         """Return a service that has a person at a place; without a stated rounding it has one by chance."""
         if self.kind is AnswerKind.DISTANCE:
             return self._simulated_distance(target, most_queries, rng)
@@ -130,7 +130,7 @@ class Answers:
             has_fixed_rule=True,
         )
 
-    def _simulated_distance(self, target: Spot, most_queries: int, rng: np.random.Generator) -> PersonOracle:
+    def _simulated_distance(self, target: Point, most_queries: int, rng: np.random.Generator) -> PersonOracle:
         chosen = self.variant or list(ROUNDINGS)[rng.integers(len(ROUNDINGS))]
         rounding, number = ROUNDINGS[chosen], self.number or 1.0
         return CountedDistance(

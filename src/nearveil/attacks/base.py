@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar, Self
 
-from nearveil.attacks.oracle import Oracle, OutOfQueriesError, PersonOracle, Spot
+from nearveil.attacks.oracle import Oracle, OutOfQueriesError, PersonOracle, Point
 from nearveil.errors import UsageError
 from nearveil.nearby.index import Person
 from nearveil.region import Region
@@ -33,23 +33,23 @@ class Outcome(StrEnum):
 class Circle:
     """The target lies on it, as far as the attacker knows."""
 
-    centre: Spot
+    centre: Point
     radius_m: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TraceStep:
-    """One question: where it was asked, where the colluders stood, and what was known afterwards.
+    """One question: where it was asked, where the accounts stood, and what was known afterwards.
 
     Attributes
     ----------
-    place : Spot
+    place : Point
         Where the attacker asked from.
     rank : int or None
         The target's place in the list, from 1; None if it was not listed.
-    colluders : tuple of Spot
+    accounts : tuple of Point
         Where the attacker's accounts were put.
-    colluder_ranks : tuple of int or None
+    account_ranks : tuple of int or None
         The accounts' places in the list, in the same order.
     cells : ndarray of shape (n, 3), optional
         Squares (x, y, half side) where the target can still be.
@@ -57,10 +57,10 @@ class TraceStep:
         What the service answered, where that is no list.
     """
 
-    place: Spot
+    place: Point
     rank: int | None
-    colluders: tuple[Spot, ...] = ()
-    colluder_ranks: tuple[int | None, ...] = ()
+    accounts: tuple[Point, ...] = ()
+    account_ranks: tuple[int | None, ...] = ()
     cells: FloatArray | None = None
     answer: str | None = None
 
@@ -79,7 +79,7 @@ class AttackResult:
 
     Attributes
     ----------
-    estimate : Spot or None
+    estimate : Point or None
         Where the target is believed to be, in metres; None if nothing is believed.
     certified : bool
         Whether the answers prove that the target is within ``tau`` of the estimate.
@@ -98,13 +98,13 @@ class AttackResult:
 
     attack: str
     outcome: Outcome
-    estimate: Spot | None
+    estimate: Point | None
     queries: int
     seconds: float
     certified: bool = False
     radius_m: float | None = None
     trace: Trace = field(default_factory=Trace)
-    others: Mapping[Person, Spot] = field(default_factory=dict)
+    others: Mapping[Person, Point] = field(default_factory=dict)
     listed: Mapping[Person, int] = field(default_factory=dict)
 
 
@@ -112,8 +112,8 @@ class AttackResult:
 class Answered:
     """A list, the place it was asked from, and where the attacker's accounts were."""
 
-    place: Spot
-    accounts: Mapping[Person, Spot]
+    place: Point
+    accounts: Mapping[Person, Point]
     answer: Sequence[Person]
 
 
@@ -127,51 +127,51 @@ class Inquiry:
         self.history: list[Answered] = []
         self.listed: Counter[Person] = Counter()
         self.circles: list[Circle] = []
-        self._colluder_spots: dict[Person, Spot] = {}
+        self._account_spots: dict[Person, Point] = {}
         # Where moves of accounts show late: how often to ask in vain before an answer counts.
         self.waits = 0
 
     @property
-    def colluders(self) -> tuple[Person, ...]:
+    def accounts(self) -> tuple[Person, ...]:
         """The attacker's accounts."""
-        return self.oracle.colluders
+        return self.oracle.accounts
 
-    def put(self, colluder: Person, place: Spot | None) -> None:
+    def put(self, account: Person, place: Point | None) -> None:
         """Move an account, unless it is there already."""
-        if self._colluder_spots.get(colluder) == place:
+        if self._account_spots.get(account) == place:
             return
-        self.oracle.put(colluder, place)
+        self.oracle.put(account, place)
         if place is None:
-            self._colluder_spots.pop(colluder, None)
+            self._account_spots.pop(account, None)
         else:
-            self._colluder_spots[colluder] = place
+            self._account_spots[account] = place
 
     def withdraw_all(self) -> None:
         """Take all accounts off the map, so that they do not disturb the list."""
-        for colluder in self.colluders:
-            self.put(colluder, None)
+        for account in self.accounts:
+            self.put(account, None)
 
-    def ask(self, place: Spot) -> Sequence[Person]:
+    def ask(self, place: Point) -> Sequence[Person]:
         """Ask who is near a place, once the moves of accounts show."""
         for _ in range(self.waits):
             self._ask_once(place)
         return self._ask_once(place)
 
-    def _ask_once(self, place: Spot) -> Sequence[Person]:
+    def _ask_once(self, place: Point) -> Sequence[Person]:
         answer = self.oracle.nearby(place)
-        self.history.append(Answered(place, dict(self._colluder_spots), answer))
-        self.listed.update(person for person in answer if person != self.target and person not in self.colluders)
+        self.history.append(Answered(place, dict(self._account_spots), answer))
+        self.listed.update(person for person in answer if person != self.target and person not in self.accounts)
         self.steps.append(
             TraceStep(
                 place,
                 rank_of(answer, self.target),
-                tuple(self._colluder_spots.values()),
-                tuple(rank_of(answer, colluder) for colluder in self._colluder_spots),
+                tuple(self._account_spots.values()),
+                tuple(rank_of(answer, account) for account in self._account_spots),
             )
         )
         return answer
 
-    def rank(self, place: Spot) -> int | None:
+    def rank(self, place: Point) -> int | None:
         """The target's place in the list as seen from somewhere, from 1; None if it is not listed."""
         return rank_of(self.ask(place), self.target)
 
@@ -187,9 +187,9 @@ class Attack(ABC):
     ----------
     name : str
         What tables and the command line call it.
-    colluders_needed : int
+    accounts_needed : int
         How many accounts of its own it needs at least.
-    takes_more_colluders : bool
+    takes_more_accounts : bool
         Whether it can use more accounts than it needs; then it is tried with each number that is asked for.
     label : str
         What reports call it, where that is not its name.
@@ -198,21 +198,21 @@ class Attack(ABC):
     """
 
     name: ClassVar[str]
-    colluders_needed: ClassVar[int] = 1
-    takes_more_colluders: ClassVar[bool] = False
+    accounts_needed: ClassVar[int] = 1
+    takes_more_accounts: ClassVar[bool] = False
     label: ClassVar[str] = ""
     seconds_each: ClassVar[float] = 0.01
 
     @classmethod
-    def for_region(cls, region: Region, *, tau_m: float, colluders: int) -> Self:
-        """Return the attack set up for a region, to find people within ``tau_m`` metres with ``colluders`` accounts."""
-        del region, tau_m, colluders
+    def for_region(cls, region: Region, *, tau_m: float, accounts: int) -> Self:
+        """Return the attack set up for a region, to find people within ``tau_m`` metres with ``accounts`` accounts."""
+        del region, tau_m, accounts
         return cls()
 
-    def infer(self, oracle: Oracle, target: Person, start: Spot) -> AttackResult:
+    def infer(self, oracle: Oracle, target: Person, start: Point) -> AttackResult:
         """Find a target that is listed at ``start``, touching nothing but the oracle."""
-        if len(oracle.colluders) < self.colluders_needed:
-            raise UsageError(f"{self.name} needs at least {self.colluders_needed} colluders")
+        if len(oracle.accounts) < self.accounts_needed:
+            raise UsageError(f"{self.name} needs at least {self.accounts_needed} accounts")
         inquiry = Inquiry(oracle, target)
         started = time.perf_counter()
         try:
@@ -234,7 +234,7 @@ class Attack(ABC):
             listed=dict(inquiry.listed),
         )
 
-    def locate(self, oracle: PersonOracle, start: Spot | None = None) -> AttackResult:
+    def locate(self, oracle: PersonOracle, start: Point | None = None) -> AttackResult:
         """Find the one person whom an oracle answers about; the person is rather near ``start``, if that is given."""
         del oracle, start
         raise UsageError(f"{self.name} needs ranked lists; use the adaptive attack on other answers")
@@ -245,7 +245,7 @@ class Attack(ABC):
         return cls.locate is not Attack.locate
 
     @abstractmethod
-    def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
+    def _run(self, inquiry: Inquiry, start: Point) -> Finding:
         """Do the work; may raise OutOfQueriesError at any question."""
 
 
@@ -255,11 +255,11 @@ class Finding:
     def __init__(
         self,
         outcome: Outcome,
-        estimate: Spot | None = None,
+        estimate: Point | None = None,
         *,
         certified: bool = False,
         radius_m: float | None = None,
-        others: dict[Person, Spot] | None = None,
+        others: dict[Person, Point] | None = None,
     ) -> None:
         self.outcome = outcome
         self.estimate = estimate
@@ -276,11 +276,11 @@ def rank_of(answer: Sequence[Person], person: Person) -> int | None:
         return None
 
 
-def step_from(place: Spot, angle: float, length_m: float) -> Spot:
+def step_from(place: Point, angle: float, length_m: float) -> Point:
     """The place ``length_m`` metres away in a direction."""
     return place[0] + length_m * math.cos(angle), place[1] + length_m * math.sin(angle)
 
 
-def inward_angle(place: Spot) -> float:
-    """Direction towards the region's centre, so that colluders stay inside the region."""
+def inward_angle(place: Point) -> float:
+    """Direction towards the region's centre, so that accounts stay inside the region."""
     return math.atan2(-place[1], -place[0]) if place != (0.0, 0.0) else 0.0

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from nearveil.attacks.channels import Channel, Likelihood, channel_of
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Point
 from nearveil.errors import UsageError
 from nearveil.kernels import kernel
 from nearveil.mechanisms.base import Mechanism
@@ -350,9 +350,9 @@ class BayesEstimate:
     guess is the middle of what was published.
     """
 
-    mean: Spot
-    median: Spot
-    best_disc: Spot
+    mean: Point
+    median: Point
+    best_disc: Point
     expected_error_m: float
     disc_probability: float
     possible: bool = True

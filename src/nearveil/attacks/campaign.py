@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 
 from nearveil.attacks.base import Outcome
 from nearveil.attacks.crowd_map import COOLING, WARM, CrowdMap
-from nearveil.attacks.oracle import Oracle, OutOfQueriesError, Spot, spot_of
+from nearveil.attacks.oracle import Oracle, OutOfQueriesError, Point, point_of
 from nearveil.attacks.unfolding import step_between
 from nearveil.errors import UsageError
 from nearveil.nearby.index import Person
@@ -186,24 +186,24 @@ class Campaign:
             side_m /= 2
         return np.array(reach_m)
 
-    def _grid(self, middle: Spot, side_m: float, count: int) -> list[Spot]:
+    def _grid(self, middle: Point, side_m: float, count: int) -> list[Point]:
         """The middles of squares about a place, of those that reach into the region."""
         offsets_m = (np.arange(count) - (count - 1) / 2) * side_m
         spots = [(middle[0] + float(x), middle[1] + float(y)) for x in offsets_m for y in offsets_m]
         edges_m = np.array(self.half_extent_m) + (0.5 - 1e-6) * side_m
         return [spot for spot in spots if (np.abs(spot) < edges_m).all()]
 
-    def _inside(self, middle: Spot) -> Spot:
+    def _inside(self, middle: Point) -> Point:
         """The nearest place in the region, where squares reach beyond it."""
         extent_m = np.array(self.half_extent_m)
-        return spot_of(np.clip(middle, -extent_m, extent_m))
+        return point_of(np.clip(middle, -extent_m, extent_m))
 
     def _lost(self, crowd: CrowdMap) -> IntArray:
         """Those who are not located, while they are too many."""
         lost = np.flatnonzero(crowd.radii_m(SHARE) > self.tau_m)
         return lost if len(lost) > (1 - self.goal) * len(crowd.people) else lost[:0]
 
-    def _places_for(self, crowd: CrowdMap, lost: IntArray, rng: np.random.Generator) -> list[Spot]:
+    def _places_for(self, crowd: CrowdMap, lost: IntArray, rng: np.random.Generator) -> list[Point]:
         """Where people who are lost may be, far from where they seem to be; first where lists have many of them."""
         if not len(lost):
             return []
@@ -218,16 +218,16 @@ class Campaign:
         chosen = []
         for number in many_first:
             if waiting[lost[number]]:
-                chosen.append(spot_of(places[number]))
+                chosen.append(point_of(places[number]))
                 waiting[near[number]] = False
                 waiting[lost[number]] = False
         return chosen
 
-    def _places_to_check(self, crowd: CrowdMap, count: int, rng: np.random.Generator) -> list[Spot]:
+    def _places_to_check(self, crowd: CrowdMap, count: int, rng: np.random.Generator) -> list[Point]:
         """Places of people as far as the map knows, which no question was chosen for."""
         if not crowd.people:
             return []
-        return [spot_of(place) for place in crowd.samples[-1][rng.integers(len(crowd.people), size=count)]]
+        return [point_of(place) for place in crowd.samples[-1][rng.integers(len(crowd.people), size=count)]]
 
 
 class _Questions:
@@ -237,7 +237,7 @@ class _Questions:
         self._oracle, self._crowd, self._most = oracle, crowd, most
         self.k, self.count, self.is_over = oracle.k, 0, False
 
-    def ask(self, places: Iterable[Spot], progress: Progress) -> list[tuple[Sequence[Person], bool]]:
+    def ask(self, places: Iterable[Point], progress: Progress) -> list[tuple[Sequence[Person], bool]]:
         """Ask, and return the answers; fewer if no more may be asked.
 
         Each with whether somebody is on it who was not listed before this call.
@@ -248,11 +248,11 @@ class _Questions:
             found.append((answer, any(number >= known for number in numbers)))
         return found
 
-    def check(self, places: Iterable[Spot], progress: Progress) -> list[tuple[Spot, list[int]]]:
+    def check(self, places: Iterable[Point], progress: Progress) -> list[tuple[Point, list[int]]]:
         """Ask without telling the map."""
         return [(place, self._crowd.numbers(answer)) for place, answer in self._asked(places, progress)]
 
-    def _asked(self, places: Iterable[Spot], progress: Progress) -> Iterator[tuple[Spot, Sequence[Person]]]:
+    def _asked(self, places: Iterable[Point], progress: Progress) -> Iterator[tuple[Point, Sequence[Person]]]:
         for place in places:
             if self.count >= self._most:
                 self.is_over = True
@@ -268,7 +268,7 @@ class _Questions:
 
 
 def _beside(
-    places: Sequence[Spot], answers: Sequence[Sequence[Person]], side_m: float, apart: float
+    places: Sequence[Point], answers: Sequence[Sequence[Person]], side_m: float, apart: float
 ) -> tuple[list[float], list[bool]]:
     """How far lists seem to reach, and whether one a side away has too little in common with them.
 
@@ -285,7 +285,7 @@ def _beside(
     return reaches_m, is_alone
 
 
-def _stretch(crowd: CrowdMap, checks: Sequence[tuple[Spot, Sequence[int]]], rng: np.random.Generator) -> float:
+def _stretch(crowd: CrowdMap, checks: Sequence[tuple[Point, Sequence[int]]], rng: np.random.Generator) -> float:
     """By how much samples must be stretched about their means, so that lists that were not fitted are likeliest.
 
     Samples say how likely two people of such a list are in the order in which they are. Where samples are too close to

@@ -18,7 +18,7 @@ from itertools import chain, pairwise
 import numpy as np
 from scipy.spatial import cKDTree
 
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Point
 from nearveil.kernels import kernel
 from nearveil.nearby.index import Person
 from nearveil.types import BoolArray, FloatArray, IntArray, Progress
@@ -170,10 +170,10 @@ class CrowdMap:
         self.answers: list[list[int]] = []
         self.samples = np.empty((1, 0, 2))
         self._number: dict[Person, int] = {}
-        self._places: list[Spot] = []
+        self._places: list[Point] = []
         self._chains = [_Chain(k, self._half_extent_m, one) for one in rng.spawn(chains)]
 
-    def add(self, place: Spot, answer: Sequence[Person]) -> list[int]:
+    def add(self, place: Point, answer: Sequence[Person]) -> list[int]:
         """Learn a list, and return the rows of the people on it."""
         for person in answer:
             if person not in self._number:

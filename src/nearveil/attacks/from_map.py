@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from nearveil.attacks.base import Attack, Finding, Inquiry, Outcome
 from nearveil.attacks.campaign import CampaignResult
-from nearveil.attacks.oracle import Spot, spot_of
+from nearveil.attacks.oracle import Point, point_of
 from nearveil.nearby.index import Person
 from nearveil.types import BoolArray, FloatArray, IntArray
 
@@ -37,7 +37,7 @@ _ENOUGH = 0.35
 
 Bound = tuple[float, float]
 """A distance in metres and its standard deviation."""
-Learned = tuple[Spot, Bound | None, Bound | None]
+Learned = tuple[Point, Bound | None, Bound | None]
 """Where was asked; the person is farther than the first bound and nearer than the second."""
 
 
@@ -58,7 +58,7 @@ class FromMap(Attack):
     """
 
     name: ClassVar[str] = "from a map"
-    colluders_needed: ClassVar[int] = 0
+    accounts_needed: ClassVar[int] = 0
 
     people: Sequence[Person] = field(repr=False)
     estimates_m: FloatArray = field(repr=False)
@@ -77,7 +77,7 @@ class FromMap(Attack):
             tau_m=tau_m,
         )  # fmt: skip
 
-    def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
+    def _run(self, inquiry: Inquiry, start: Point) -> Finding:
         return _Belief(self, inquiry).run(start)
 
 
@@ -95,7 +95,7 @@ class _Belief:
         self._points, self._size = np.empty((0, 2)), _PARTICLES_AT_FIRST
         self._learned: list[Learned] = []
 
-    def run(self, start: Spot) -> Finding:
+    def run(self, start: Point) -> Finding:
         answer = self._inquiry.ask(start)
         if self._inquiry.target not in answer:
             return Finding(Outcome.NOT_LISTED)
@@ -106,13 +106,13 @@ class _Belief:
             estimate = self._estimate()
             away_m = np.hypot(*(self._points - estimate).T)
             if np.mean(away_m <= self._attack.tau_m) >= self._attack.sure:
-                return Finding(Outcome.FOUND, spot_of(estimate))
+                return Finding(Outcome.FOUND, point_of(estimate))
             if len(self._inquiry.steps) >= self._attack.most_queries:
-                return Finding(Outcome.OUT_OF_QUERIES, spot_of(estimate))
+                return Finding(Outcome.OUT_OF_QUERIES, point_of(estimate))
             place = self._next_place()
             self._learn(place, self._inquiry.ask(place))
 
-    def _begin(self, start: Spot, answer: Sequence[Person]) -> None:
+    def _begin(self, start: Point, answer: Sequence[Person]) -> None:
         """Spread particles evenly over the ring that the first list leaves."""
         near, far = self._bounds(start, answer)
         low_m, high_m = 0.0, 2 * max(self._attack.half_extent_m)
@@ -127,7 +127,7 @@ class _Belief:
         self._points = points[inside] if inside.any() else points
         self._learn(start, answer)
 
-    def _learn(self, place: Spot, answer: Sequence[Person]) -> None:
+    def _learn(self, place: Point, answer: Sequence[Person]) -> None:
         """Keep particles by how likely the answer makes them, and move them within what all answers allow."""
         self._learned.append((place, *self._bounds(place, answer)))
         likely = np.exp(self._log_likelihood(self._points, self._learned[-1:]))
@@ -142,7 +142,7 @@ class _Belief:
             points[taken], now[taken] = moved[taken], then[taken]
         self._points, self._size = points, _PARTICLES
 
-    def _bounds(self, place: Spot, answer: Sequence[Person]) -> tuple[Bound | None, Bound | None]:
+    def _bounds(self, place: Point, answer: Sequence[Person]) -> tuple[Bound | None, Bound | None]:
         """Distances, with their standard deviations, of the landmarks before and after the person."""
         known = [self._number.get(person) for person in answer]
         listed = self._inquiry.target in answer
@@ -159,11 +159,11 @@ class _Belief:
             self._distance(place, after[0]) if listed and after else None,
         )
 
-    def _nearest_outside(self, place: Spot, listed: set[int]) -> list[int]:
+    def _nearest_outside(self, place: Point, listed: set[int]) -> list[int]:
         _, near = self._tree.query(place, [*range(1, min(2 * self._k + 1, len(self._landmarks)) + 1)])
         return [number for number in self._landmarks[near].tolist() if number not in listed][:1]
 
-    def _distance(self, place: Spot, number: int) -> Bound:
+    def _distance(self, place: Point, number: int) -> Bound:
         return math.dist(place, self._attack.estimates_m[number]), float(self._sigmas_m[number])
 
     def _log_likelihood(self, points: FloatArray, learned: Sequence[Learned]) -> FloatArray:
@@ -192,7 +192,7 @@ class _Belief:
     def _drawn(self, count: int) -> FloatArray:
         return self._points[self._rng.integers(len(self._points), size=count)]
 
-    def _next_place(self) -> Spot:
+    def _next_place(self) -> Point:
         """The place whose answer leaves least to be known.
 
         Among places around the belief, from as far as it is wide to as far as a list reaches: beside somebody who lives
@@ -207,7 +207,7 @@ class _Belief:
         places = np.clip(self._drawn(_CANDIDATES) + aside, -extent, extent)
         distances_m, _ = self._tree.query(places, [*range(1, self._k + 1)])
         scores = [self._left(place, rings) for place, rings in zip(places, distances_m, strict=True)]
-        return spot_of(places[np.argmin(scores)])
+        return point_of(places[np.argmin(scores)])
 
     def _left(self, place: FloatArray, rings_m: FloatArray) -> float:
         """How wide the belief is on average after an answer, as a logarithm."""

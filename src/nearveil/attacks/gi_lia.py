@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from nearveil.attacks.base import Attack, Circle, Finding, Inquiry, Outcome, inward_angle, rank_of, step_from
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Point
 from nearveil.nearby.index import Person
 from nearveil.region import Region
 
@@ -41,12 +41,12 @@ class GILIA(Attack):
     shrink: float = 0.8
 
     @classmethod
-    def for_region(cls, region: Region, *, tau_m: float, colluders: int) -> Self:
+    def for_region(cls, region: Region, *, tau_m: float, accounts: int) -> Self:
         """Return the attack for a region, whose diameter bounds every distance."""
-        del tau_m, colluders
+        del tau_m, accounts
         return cls(farthest_m=2 * region.radius_m)
 
-    def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
+    def _run(self, inquiry: Inquiry, start: Point) -> Finding:
         if inquiry.rank(start) is None:
             return Finding(Outcome.NOT_LISTED)
         first = self._radius(inquiry, start)
@@ -64,7 +64,7 @@ class GILIA(Attack):
         ranks = [inquiry.rank(candidate) or inquiry.oracle.k + 1 for candidate in candidates]
         return Finding(Outcome.FOUND, candidates[ranks.index(min(ranks))])
 
-    def _radius(self, inquiry: Inquiry, at: Spot) -> float | None:
+    def _radius(self, inquiry: Inquiry, at: Point) -> float | None:
         return search_radius(
             inquiry,
             at,
@@ -73,8 +73,8 @@ class GILIA(Attack):
             most_queries=self.most_radius_queries,
         )
 
-    def _second_place(self, inquiry: Inquiry, start: Spot, radius_m: float) -> Spot | None:
-        """The first of the probes from which the target is listed, without colluders in the way."""
+    def _second_place(self, inquiry: Inquiry, start: Point, radius_m: float) -> Point | None:
+        """The first of the probes from which the target is listed, without accounts in the way."""
         inquiry.withdraw_all()
         step = radius_m
         for _ in range(self.most_rounds):
@@ -86,7 +86,7 @@ class GILIA(Attack):
         return None
 
 
-def intersect(a: Spot, radius_a: float, b: Spot, radius_b: float) -> tuple[Spot, Spot]:
+def intersect(a: Point, radius_a: float, b: Point, radius_b: float) -> tuple[Point, Point]:
     """Where two circles meet; where they just miss each other, the point between them, twice."""
     dx, dy = b[0] - a[0], b[1] - a[1]
     gap = math.hypot(dx, dy)
@@ -97,17 +97,17 @@ def intersect(a: Spot, radius_a: float, b: Spot, radius_b: float) -> tuple[Spot,
     return (foot[0] + side[0], foot[1] + side[1]), (foot[0] - side[0], foot[1] - side[1])
 
 
-# How far away is the target? Binary search with one colluder, as in the paper.
+# How far away is the target? Binary search with one account, as in the paper.
 
 
-def target_is_nearer(inquiry: Inquiry, colluder: Person, at: Spot, radius_m: float) -> bool | None:
-    """Put a colluder at a distance and see who comes first; None if neither is listed.
+def target_is_nearer(inquiry: Inquiry, account: Person, at: Point, radius_m: float) -> bool | None:
+    """Put an account at a distance and see who comes first; None if neither is listed.
 
-    A colluder that is listed where the target is not is nearer than the target.
+    An account that is listed where the target is not is nearer than the target.
     """
-    inquiry.put(colluder, step_from(at, inward_angle(at), radius_m))
+    inquiry.put(account, step_from(at, inward_angle(at), radius_m))
     answer = inquiry.ask(at)
-    target, own = rank_of(answer, inquiry.target), rank_of(answer, colluder)
+    target, own = rank_of(answer, inquiry.target), rank_of(answer, account)
     if target is None and own is None:
         return None
     if own is None:
@@ -116,16 +116,16 @@ def target_is_nearer(inquiry: Inquiry, colluder: Person, at: Spot, radius_m: flo
 
 
 def search_radius(
-    inquiry: Inquiry, at: Spot, *, farthest_m: float, tolerance_m: float, most_queries: int
+    inquiry: Inquiry, at: Point, *, farthest_m: float, tolerance_m: float, most_queries: int
 ) -> float | None:
     """Distance from ``at`` to the target within the tolerance, by halving; None if the answers make no sense."""
-    colluder = inquiry.colluders[0]
+    account = inquiry.accounts[0]
     low, high = 0.0, farthest_m
     for _ in range(most_queries):
         if high - low <= tolerance_m:
             break
         middle = (low + high) / 2
-        nearer = target_is_nearer(inquiry, colluder, at, middle)
+        nearer = target_is_nearer(inquiry, account, at, middle)
         if nearer is None:
             return None
         low, high = (low, middle) if nearer else (middle, high)

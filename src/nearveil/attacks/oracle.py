@@ -18,11 +18,11 @@ from nearveil.errors import NearveilError
 from nearveil.nearby.index import Person
 from nearveil.types import FloatArray
 
-Spot = tuple[float, float]
+Point = tuple[float, float]
 """A place in metres east and north of the region's centre."""
 
 
-def spot_of(point: FloatArray) -> Spot:
+def point_of(point: FloatArray) -> Point:
     """Return a row of an array as a spot."""
     return float(point[0]), float(point[1])
 
@@ -49,17 +49,17 @@ class Oracle(Protocol):
         """How many people an answer lists at most."""
 
     @property
-    def colluders(self) -> tuple[Person, ...]:
+    def accounts(self) -> tuple[Person, ...]:
         """The attacker's own accounts."""
 
     @property
     def queries(self) -> int:
         """How many questions were asked so far."""
 
-    def nearby(self, place: Spot) -> Sequence[Person]:
+    def nearby(self, place: Point) -> Sequence[Person]:
         """Ids of the people nearest to a place, nearest first, and nothing else."""
 
-    def put(self, colluder: Person, place: Spot | None) -> None:
+    def put(self, account: Person, place: Point | None) -> None:
         """Move one of the attacker's own accounts to a place, or take it off the map."""
 
 
@@ -71,20 +71,20 @@ class CountedOracle:
     done to that. Attacks that certify then take every bound as certain, so a wrong belief makes false certificates.
     """
 
-    __slots__ = ("_ask", "_colluders", "_k", "_limit", "_put", "_queries", "has_exact_lists")
+    __slots__ = ("_accounts", "_ask", "_k", "_limit", "_put", "_queries", "has_exact_lists")
 
     def __init__(
         self,
-        ask: Callable[[Spot], Sequence[Person]],
-        put: Callable[[Person, Spot | None], None],
+        ask: Callable[[Point], Sequence[Person]],
+        put: Callable[[Person, Point | None], None],
         *,
         k: int,
-        colluders: tuple[Person, ...],
+        accounts: tuple[Person, ...],
         most_queries: int = 1000,
         has_exact_lists: bool = False,
     ) -> None:
         self._ask, self._put, self.has_exact_lists = ask, put, has_exact_lists
-        self._k, self._colluders, self._limit = k, colluders, most_queries
+        self._k, self._accounts, self._limit = k, accounts, most_queries
         self._queries = 0
 
     @property
@@ -93,16 +93,16 @@ class CountedOracle:
         return self._k
 
     @property
-    def colluders(self) -> tuple[Person, ...]:
+    def accounts(self) -> tuple[Person, ...]:
         """The attacker's own accounts."""
-        return self._colluders
+        return self._accounts
 
     @property
     def queries(self) -> int:
         """How many questions were asked so far."""
         return self._queries
 
-    def nearby(self, place: Spot) -> Sequence[Person]:
+    def nearby(self, place: Point) -> Sequence[Person]:
         """Ids of the people nearest to a place, nearest first."""
         if self._queries >= self._limit:
             raise OutOfQueriesError(f"the attack has asked {self._limit:,} times, which is its limit")
@@ -122,11 +122,11 @@ class CountedOracle:
             raise OracleError("the service listed somebody twice; is it a nearby service?")
         return answer
 
-    def put(self, colluder: Person, place: Spot | None) -> None:
-        """Move a colluder, or take it off the map."""
-        if colluder not in self._colluders:
+    def put(self, account: Person, place: Point | None) -> None:
+        """Move an account, or take it off the map."""
+        if account not in self._accounts:
             raise OracleError("an attacker can move its own accounts only")
-        self._put(colluder, place)
+        self._put(account, place)
 
 
 # Services that answer about one person.
@@ -148,7 +148,7 @@ class PersonOracle(Protocol):
 class DistanceOracle(PersonOracle, Protocol):
     """Ask how far the person is. The answer is a number as the service shows it: in any unit, rounded somehow."""
 
-    def distance(self, place: Spot) -> float:
+    def distance(self, place: Point) -> float:
         """The distance from a place, as shown."""
 
 
@@ -156,7 +156,7 @@ class DistanceOracle(PersonOracle, Protocol):
 class BandOracle(PersonOracle, Protocol):
     """Ask in which band of distance the person is, such as "500 m to 1 km"."""
 
-    def band(self, place: Spot) -> tuple[float, float]:
+    def band(self, place: Point) -> tuple[float, float]:
         """The least and the greatest distance of the band, in metres; the last band has no end (infinity)."""
 
 
@@ -168,7 +168,7 @@ class FilterOracle(PersonOracle, Protocol):
     def radii(self) -> Radii:
         """Which radii the service takes."""
 
-    def within(self, place: Spot, radius_m: float) -> bool:
+    def within(self, place: Point, radius_m: float) -> bool:
         """Whether the person is within a radius of a place."""
 
 
@@ -248,7 +248,7 @@ class _Counted:
 class CountedDistance(_Counted):
     """A `DistanceOracle` made of one function."""
 
-    def distance(self, place: Spot) -> float:
+    def distance(self, place: Point) -> float:
         """The distance from a place, as shown."""
         answer = self._answer(place)
         if not _is_length(answer):
@@ -261,7 +261,7 @@ class CountedDistance(_Counted):
 class CountedBands(_Counted):
     """A `BandOracle` made of one function."""
 
-    def band(self, place: Spot) -> tuple[float, float]:
+    def band(self, place: Point) -> tuple[float, float]:
         """The least and the greatest distance of the band, in metres."""
         answer = self._answer(place)
         if not isinstance(answer, tuple | list) or len(answer) != 2:
@@ -283,7 +283,7 @@ class CountedFilter(_Counted):
 
     def __init__(
         self,
-        ask: Callable[[Spot, float], object],
+        ask: Callable[[Point, float], object],
         *,
         radii: Radii,
         most_queries: int = MOST_QUESTIONS,
@@ -301,7 +301,7 @@ class CountedFilter(_Counted):
         """Which radii the service takes."""
         return self._radii
 
-    def within(self, place: Spot, radius_m: float) -> bool:
+    def within(self, place: Point, radius_m: float) -> bool:
         """Whether the person is within a radius of a place."""
         answer = self._answer(place, radius_m)
         if not isinstance(answer, bool | np.bool_):

@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Point
 from nearveil.errors import UsageError
 from nearveil.lengths import meters
 from nearveil.nearby.index import Person
@@ -200,7 +200,7 @@ class PolicedLists:
         self._account_ties.setdefault(account, float(self._tie_rng.random()))
         self._moves.append((self._asked + self._policy.delay, account, place))
 
-    def ranked(self, place: Spot, k: int) -> Sequence[Person]:
+    def ranked(self, place: Point, k: int) -> Sequence[Person]:
         """Return the list as the service shows it."""
         self._show_moves()
         self._asked += 1

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearveil.attacks.oracle import BandOracle, DistanceOracle, FilterOracle, PersonOracle, Spot
+from nearveil.attacks.oracle import BandOracle, DistanceOracle, FilterOracle, PersonOracle, Point
 from nearveil.types import FloatArray
 
 Bounds = tuple[float, float]
@@ -31,7 +31,7 @@ _SLACK_M = 1e-3
 class Question:
     """A place, and a radius where the service takes one."""
 
-    place: Spot
+    place: Point
     radius_m: float | None = None
 
 

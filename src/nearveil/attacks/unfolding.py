@@ -1,4 +1,4 @@
-"""Unfolding: no colluders at all; only one map of the neighborhood explains all of its lists."""
+"""Unfolding: no accounts at all; only one map of the neighborhood explains all of its lists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from nearveil.attacks._order_fit import Neighborhood
 from nearveil.attacks.base import Attack, Finding, Inquiry, Outcome, step_from
-from nearveil.attacks.oracle import Spot, spot_of
+from nearveil.attacks.oracle import Point, point_of
 from nearveil.nearby.index import Person
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -70,7 +70,7 @@ class Unfolding(Attack):
 
     name: ClassVar[str] = "unfolding"
     seconds_each: ClassVar[float] = 0.5
-    colluders_needed: ClassVar[int] = 0
+    accounts_needed: ClassVar[int] = 0
 
     half_extent_m: tuple[float, float]
     tau_m: float = 100.0
@@ -95,12 +95,12 @@ class Unfolding(Attack):
     most_disorder: float = 0.2
 
     @classmethod
-    def for_region(cls, region: Region, *, tau_m: float, colluders: int) -> Self:
+    def for_region(cls, region: Region, *, tau_m: float, accounts: int) -> Self:
         """Return the attack for a region."""
-        del colluders
+        del accounts
         return cls(half_extent_m=region.half_extent_m, tau_m=tau_m)
 
-    def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
+    def _run(self, inquiry: Inquiry, start: Point) -> Finding:
         rng = np.random.default_rng(1)
         hood = Neighborhood(
             inquiry.target, inquiry.oracle.k, starts=self.solutions, most_people=self.most_people, rng=rng
@@ -128,7 +128,7 @@ class Unfolding(Attack):
             for _ in range(min(1 if asked < self.settled else self.batch, self.most_queries - asked)):
                 self._ask(inquiry, hood, self._next_place(hood, spread * scale_m, rng))
 
-    def _ask(self, inquiry: Inquiry, hood: Neighborhood, place: Spot) -> Sequence[Person]:
+    def _ask(self, inquiry: Inquiry, hood: Neighborhood, place: Point) -> Sequence[Person]:
         answer = inquiry.ask(place)
         hood.add(place, answer)
         return answer
@@ -153,7 +153,7 @@ class Unfolding(Attack):
         telling[-1] |= not telling.any()
         return min(max(float(np.median(lengths_m[telling] / steps[telling])), 1.0), *self.half_extent_m)
 
-    def _next_place(self, hood: Neighborhood, full_radius_m: float, rng: np.random.Generator) -> Spot:
+    def _next_place(self, hood: Neighborhood, full_radius_m: float, rng: np.random.Generator) -> Point:
         """A place on the circle about the middle between start and target, as far as can be from all others."""
         radius_m = full_radius_m * min(1.0, len(hood.places) / self.settled)
         half = (np.median(hood.solutions()[:, 0], axis=0) - hood.places[0]) / 2
@@ -161,9 +161,9 @@ class Unfolding(Attack):
         angles = rng.uniform(0, 2 * math.pi, self.candidates)
         places = middle + radius_m * np.column_stack([np.cos(angles), np.sin(angles)])
         gaps_m = np.linalg.norm(places[:, None] - np.array(hood.places), axis=2).min(axis=1)
-        return self._inside(spot_of(places[np.argmax(gaps_m)]))
+        return self._inside(point_of(places[np.argmax(gaps_m)]))
 
-    def _inside(self, place: Spot) -> Spot:
+    def _inside(self, place: Point) -> Point:
         """The nearest place in the region."""
         (x, y), (width, height) = place, self.half_extent_m
         return min(max(x, -width), width), min(max(y, -height), height)
@@ -183,11 +183,11 @@ class Unfolding(Attack):
         solutions = hood.solutions()
         places = np.median(solutions, axis=0)
         if hood.disorder() > self.most_disorder:
-            return Finding(Outcome.CONTRADICTION, spot_of(places[0]))
+            return Finding(Outcome.CONTRADICTION, point_of(places[0]))
         agreed = _deviations_m(solutions) <= self.others_within * self.tau_m
-        others = {hood.people[i]: spot_of(places[i]) for i in range(1, len(places)) if agreed[i]}
+        others = {hood.people[i]: point_of(places[i]) for i in range(1, len(places)) if agreed[i]}
         outcome = Outcome.FOUND if self._target_agreed(hood) else Outcome.OUT_OF_QUERIES
-        return Finding(outcome, spot_of(places[0]), others=others)
+        return Finding(outcome, point_of(places[0]), others=others)
 
 
 def _deviations_m(solutions: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from nearveil.attacks.base import Attack, Finding, Inquiry, Outcome, step_from
 from nearveil.attacks.gi_lia import search_radius
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Point
 from nearveil.region import Region
 
 
@@ -43,12 +43,12 @@ class ZOLIA(Attack):
     decay: float = 0.85
 
     @classmethod
-    def for_region(cls, region: Region, *, tau_m: float, colluders: int) -> Self:
+    def for_region(cls, region: Region, *, tau_m: float, accounts: int) -> Self:
         """Return the attack for a region, whose diameter bounds every distance."""
-        del tau_m, colluders
+        del tau_m, accounts
         return cls(farthest_m=2 * region.radius_m)
 
-    def _run(self, inquiry: Inquiry, start: Spot) -> Finding:
+    def _run(self, inquiry: Inquiry, start: Point) -> Finding:
         first_rank = inquiry.rank(start)
         if first_rank is None:
             return Finding(Outcome.NOT_LISTED)
@@ -65,7 +65,7 @@ class ZOLIA(Attack):
         nearest = self._walk(inquiry, start, radius, first_rank)
         return Finding(Outcome.FOUND, project_on_circle(nearest, start, radius))
 
-    def _walk(self, inquiry: Inquiry, start: Spot, radius_m: float, first_rank: int) -> Spot:
+    def _walk(self, inquiry: Inquiry, start: Point, radius_m: float, first_rank: int) -> Point:
         """Follow the pseudo-gradient of the target's rank."""
         here, best = start, first_rank
         reach, step = self.reach * radius_m, self.step * radius_m
@@ -84,7 +84,7 @@ class ZOLIA(Attack):
         return here
 
 
-def project_on_circle(place: Spot, centre: Spot, radius_m: float) -> Spot:
+def project_on_circle(place: Point, centre: Point, radius_m: float) -> Point:
     """The point of a circle nearest to a place; east of the centre if the place is the centre."""
     east, north = place[0] - centre[0], place[1] - centre[1]
     length = math.hypot(east, north)

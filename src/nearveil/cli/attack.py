@@ -46,9 +46,9 @@ _OF_SIMULATIONS = {
     "noise_m", "settings", "cores",
 }  # fmt: skip
 _NOT_WITH = {
-    "adapter": {*_OF_SIMULATIONS, "k", "colluders", "url", "key", "targets"},
+    "adapter": {*_OF_SIMULATIONS, "k", "accounts", "url", "key", "targets"},
     "url": {*_OF_SIMULATIONS, "answers", "trace", "animate", "force"},
-    "campaign": {"person", "method", "answers", "colluders", "runs", "instances", "animate"},
+    "campaign": {"person", "method", "answers", "accounts", "runs", "instances", "animate"},
     "dataset": {"source", "region", "latitude", "longitude"},
 }
 _NEEDS = {"key": ("url",), "targets": ("url",), "target": ("url", "adapter"), "truth": ("url", "adapter")}
@@ -112,7 +112,7 @@ def _read_location(_: click.Context, parameter: click.Parameter, text: str | Non
         help="Number of people in a list; several values as 10,30,50.",
     ),
     option(
-        "--colluders",
+        "--accounts",
         default="1",
         callback=_read_numbers,
         metavar="L",
@@ -169,7 +169,7 @@ def attack(
     answers: str | None,
     policy: str | None,
     k: list[int],
-    colluders: list[int],
+    accounts: list[int],
     tau_m: float,
     runs: int | None,
     instances: int | None,
@@ -214,7 +214,7 @@ def attack(
         attack_class(name)
     if url is not None:
         attack_service(
-            url=url, key=key, region=region, names=names, k=k, colluders=colluders, tau_m=tau_m, targets=targets,
+            url=url, key=key, region=region, names=names, k=k, accounts=accounts, tau_m=tau_m, targets=targets,
             target=target, truth=truth, seed=seed, json=json,
         )  # fmt: skip
         return
@@ -249,7 +249,7 @@ def attack(
                 name=data.name,
                 attacks=names,
                 ks=[len(data.places)] if lists.lists_everybody else k,
-                accounts=colluders,
+                accounts=accounts,
                 mechanism=mechanism.build(data.region) if mechanism.is_given else None,
                 answers=str(said),
                 person=None if person is None else people.number_of(person),
@@ -284,10 +284,10 @@ def _check_given(context: click.Context) -> dict[str, str]:
 
 
 def _lists_of_service(answers: Answers, policy: str | None, given: dict[str, str]) -> Preset:
-    """Return what the service does to lists and how long they are; refuse --k and --colluders without effect."""
+    """Return what the service does to lists and how long they are; refuse --k and --accounts without effect."""
     lists = Preset(AnswerPolicy(), False, "") if policy is None else preset_or_policy(policy)
     for name, flag in given.items():
-        if name in ("k", "colluders") and not answers.is_list:
+        if name in ("k", "accounts") and not answers.is_list:
             raise UsageError(f"{flag} is for ranked lists, not for --answers {answers}; leave it out")
     if lists.lists_everybody and "k" in given:
         raise UsageError(f"--k cannot be used with --policy {policy}, which lists {lists.meaning}; leave it out")

@@ -32,7 +32,7 @@ def attack_service(
     region: str | None,
     names: Sequence[str],
     k: Sequence[int],
-    colluders: Sequence[int],
+    accounts: Sequence[int],
     tau_m: float,
     targets: int | None,
     target: str | None,
@@ -46,7 +46,7 @@ def attack_service(
     plan = AuditPlan(
         names=names,
         k=k[0],
-        colluders=colluders,
+        accounts=accounts,
         targets=MADE_UP_TARGETS if targets is None else targets,
         tau_m=tau_m,
         known_target=_known_target(target, truth, targets),

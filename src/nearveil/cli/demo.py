@@ -174,7 +174,7 @@ class City:
         users = synthetic_city(PEOPLE, region, rng=seed, land=land_in(region))
         self.users = Dataset("a synthetic city", region, users)
         self.protocol = AttackProtocol(runs=1, instances=INSTANCES, seed=seed)
-        self._attack_setups = set_up_attacks(tuple(_ATTACKS), region, colluders=(1,), tau_m=self.protocol.tau_m)
+        self._attack_setups = set_up_attacks(tuple(_ATTACKS), region, accounts=(1,), tau_m=self.protocol.tau_m)
         paper = DPRS(release="paper", epsilon=EPSILON, centres=_CENTRES, region=region)
         default = PlanarLaplace(noise_m=DEFAULT_NOISE_M, region=region)
         self.open = self._service("unprotected", "true locations", None)
@@ -194,7 +194,7 @@ class City:
 
     def attack_one(self, service: DemoService) -> AttackOutcome:
         """Attack one user with several accounts and a tight certificate, from a location where they are listed."""
-        attack = Adaptive(half_extent_m=self.users.region.half_extent_m, tau_m=_SURE_WITHIN_M, colluders=_ACCOUNTS)
+        attack = Adaptive(half_extent_m=self.users.region.half_extent_m, tau_m=_SURE_WITHIN_M, accounts=_ACCOUNTS)
         start = self.instance
         if service.mechanism is not None:
             # The published location may be so far away that no list near the user has them.
@@ -273,7 +273,7 @@ def _side_by_side(city: City) -> str:
 
 def _attack_cells(number: int, city: City) -> list[str]:
     first = city.open.rows[number]
-    accounts = "1 account" if first.colluders == 1 else f"{first.colluders or 'no'} accounts"
+    accounts = "1 account" if first.accounts == 1 else f"{first.accounts or 'no'} accounts"
     scores = [service.rows[number].score for service in city.services]
     return [
         f"  {first.attack}, {accounts}, {first.score.queries.value:.0f} queries",

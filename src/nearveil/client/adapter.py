@@ -35,7 +35,7 @@ from nearveil.attacks.oracle import (
     OracleError,
     OutOfQueriesError,
     PersonOracle,
-    Spot,
+    Point,
 )
 from nearveil.client.oracle import StartSearch, degrees_of, true_metres
 from nearveil.errors import UsageError
@@ -158,7 +158,7 @@ class Adapter:
             "has_fixed_rule": getattr(self._module, "fixed_rule", False) is True,
         }  # fmt: skip
 
-        def ask(place: Spot, *more: float) -> object:
+        def ask(place: Point, *more: float) -> object:
             self._check_time()
             return self._call(name, *degrees_of(self._region, place), *more)
 
@@ -171,15 +171,15 @@ class Adapter:
     def list_oracle(self, k: int) -> CountedOracle:
         """Open the service to an attack through lists of at most k."""
 
-        def ask(place: Spot) -> Sequence[Person]:
+        def ask(place: Point) -> Sequence[Person]:
             return self.listed(place)[:k]
 
-        def put(account: Person, place: Spot | None) -> None:
+        def put(account: Person, place: Point | None) -> None:
             self._call("move", account, *((None, None) if place is None else degrees_of(self._region, place)))
 
-        return CountedOracle(ask, put, k=k, colluders=self.accounts, most_queries=MOST_QUESTIONS)
+        return CountedOracle(ask, put, k=k, accounts=self.accounts, most_queries=MOST_QUESTIONS)
 
-    def listed(self, place: Spot) -> list[str]:
+    def listed(self, place: Point) -> list[str]:
         """Ids of the people near a place, as text."""
         self._check_time()
         answer = self._call("nearby", *degrees_of(self._region, place))
@@ -292,7 +292,7 @@ def attack_adapter(
     """Attack one's own service through an adapter, and put the result beside the truth."""
     true_m = true_metres(region, truth)
     if not answers.is_list:
-        (setup,) = set_up_attacks([method], region, colluders=[1], tau_m=tau_m, answers=answers)
+        (setup,) = set_up_attacks([method], region, accounts=[1], tau_m=tau_m, answers=answers)
         result = setup.attack.locate(adapter.person_oracle(answers))
     else:
         result = _attack_lists(adapter, region, true_m, target, method, tau_m, seed)
@@ -302,7 +302,7 @@ def attack_adapter(
 
 
 def _attack_lists(
-    adapter: Adapter, region: Region, truth_m: Spot, target: str | None, method: str, tau_m: float, seed: int
+    adapter: Adapter, region: Region, truth_m: Point, target: str | None, method: str, tau_m: float, seed: int
 ) -> AttackResult:
     if target is None:
         raise UsageError("a list has many people; name your test account with target=ID")
@@ -310,7 +310,7 @@ def _attack_lists(
         raise UsageError("target= is one of the accounts that the attack moves; name another test account")
     k = len(adapter.listed(truth_m))
     oracle = adapter.list_oracle(max(k, 1))
-    setup = _list_setup(method, region, len(oracle.colluders), tau_m)
+    setup = _list_setup(method, region, len(oracle.accounts), tau_m)
     search = StartSearch(
         lambda place, most: adapter.listed(place)[:most],
         k=max(k, 1),
@@ -331,10 +331,10 @@ def _attack_lists(
 
 
 def _list_setup(method: str, region: Region, accounts: int, tau_m: float) -> AttackSetup:
-    (setup,) = set_up_attacks([method], region, colluders=[max(accounts, 1)], tau_m=tau_m)
-    if accounts < setup.attack.colluders_needed:
+    (setup,) = set_up_attacks([method], region, accounts=[max(accounts, 1)], tau_m=tau_m)
+    if accounts < setup.attack.accounts_needed:
         raise UsageError(
             f"{setup.attack.name} needs accounts of your own: name them in the adapter (accounts = [...]) and define "
             "move(), or use method=unfolding"
         )
-    return replace(setup, colluders=accounts)
+    return replace(setup, accounts=accounts)

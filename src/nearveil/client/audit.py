@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from nearveil.attacks.base import Outcome
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Point
 from nearveil.client.calls import ServiceError
 from nearveil.client.http import Client
 from nearveil.client.oracle import Attacker, Epochs, MadeUpAccounts, Patience, StartSearch, degrees_of, true_metres
@@ -50,7 +50,7 @@ class AuditPlan:
         Attacks.
     k : int
         How many people to ask for.
-    colluders : sequence of int
+    accounts : sequence of int
         Accounts of the adaptive attack.
     targets : int
         How many targets to make up.
@@ -62,7 +62,7 @@ class AuditPlan:
 
     names: Sequence[str]
     k: int = 10
-    colluders: Sequence[int] = (1,)
+    accounts: Sequence[int] = (1,)
     targets: int = 20
     tau_m: float = 100.0
     known_target: KnownTarget | None = None
@@ -101,7 +101,7 @@ class AttackAudit:
     """All attempts of one attack; none if no target could be attacked."""
 
     attack: str
-    colluders: int
+    accounts: int
     tau_m: float
     attempts: tuple[ServiceAttempt, ...]
 
@@ -161,7 +161,7 @@ class AttackAudit:
         low, high = self.share_interval
         return {
             "attack": self.attack,
-            "colluders": self.colluders,
+            "accounts": self.accounts,
             "attacked": len(self.attempts),
             "found": self.found,
             "acc": round(self.share_found, 4),
@@ -220,14 +220,14 @@ def _median_or_none(values: Sequence[float]) -> float | None:
 
 # An audit of one's own running service through its public interface.
 #
-# The audit creates its targets as well as its colluders. It knows their true locations and can measure errors without
+# The audit creates its targets as well as its accounts. It knows their true locations and can measure errors without
 # the location of any real person.
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
     person: str
-    truth: Spot
+    truth: Point
 
 
 def check_platform_key(client: Client) -> None:
@@ -269,7 +269,7 @@ class Audit:
     ) -> None:
         self._client, self._region, self._plan, self._pause = client, region, plan, pause
         self._rng = np.random.default_rng(plan.seed)
-        self._attack_setups = set_up_attacks(plan.names, region, colluders=plan.colluders, tau_m=plan.tau_m)
+        self._attack_setups = set_up_attacks(plan.names, region, accounts=plan.accounts, tau_m=plan.tau_m)
         self._epochs = Epochs(client, longest_wait_s=plan.longest_epoch_s, pause=pause, clock=clock)
 
     @property
@@ -321,8 +321,8 @@ class Audit:
         spots = self._region.to_metres(places)
         return [_Target(person, (float(x), float(y))) for person, (x, y) in zip(people, spots, strict=True)]
 
-    def _starts(self, accounts: MadeUpAccounts, targets: list[_Target]) -> list[tuple[_Target, Spot]]:
-        def listing(spot: Spot, k: int) -> list[str]:
+    def _starts(self, accounts: MadeUpAccounts, targets: list[_Target]) -> list[tuple[_Target, Point]]:
+        def listing(spot: Point, k: int) -> list[str]:
             latitude, longitude = degrees_of(self._region, spot)
             return accounts.patiently(lambda: self._client.nearby(latitude, longitude, k=k))
 
@@ -336,23 +336,23 @@ class Audit:
         self,
         accounts: MadeUpAccounts,
         attack_setup: AttackSetup,
-        starts: list[tuple[_Target, Spot]],
+        starts: list[tuple[_Target, Point]],
         progress: Progress,
     ) -> AttackAudit:
         attempts = []
         for target, start in starts:
             attempts.append(self._attack(accounts, attack_setup, target, start))
             progress(1)
-        return AttackAudit(attack_setup.attack.name, attack_setup.colluders, self._plan.tau_m, tuple(attempts))
+        return AttackAudit(attack_setup.attack.name, attack_setup.accounts, self._plan.tau_m, tuple(attempts))
 
     def _attack(
-        self, accounts: MadeUpAccounts, attack_setup: AttackSetup, target: _Target, start: Spot
+        self, accounts: MadeUpAccounts, attack_setup: AttackSetup, target: _Target, start: Point
     ) -> ServiceAttempt:
         """Attack one target with accounts that have no history."""
         plan = self._plan
         attacker = Attacker(
             accounts, self._region, self._epochs,
-            k=plan.k, colluders=attack_setup.colluders, patience=plan.patience, pause=self._pause,
+            k=plan.k, accounts=attack_setup.accounts, patience=plan.patience, pause=self._pause,
         )  # fmt: skip
         result = attack_setup.attack.infer(attacker.oracle(most_queries=plan.most_queries), target.person, start)
         attacker.leave()
@@ -371,7 +371,7 @@ class Audit:
             stopped=throttle.stopped,
         )
 
-    def _into_region(self, spot: Spot) -> Spot:
+    def _into_region(self, spot: Point) -> Point:
         """Clip a guess to the region, which is public."""
         (x, y), (width, height) = spot, self._region.half_extent_m
         return min(max(x, -width), width), min(max(y, -height), height)
@@ -381,7 +381,7 @@ class Audit:
 
 
 _HEADERS = (
-    "attack", "colluders", "attacked", "found", "95 % interval", "median error (m)", "mean error (m)", "questions",
+    "attack", "accounts", "attacked", "found", "95 % interval", "median error (m)", "mean error (m)", "questions",
     "refused", "first refused at", "stopped",
 )  # fmt: skip
 
@@ -417,7 +417,7 @@ def _cells(row: AttackAudit) -> list[str]:
     low, high = row.share_interval
     return [
         row.attack,
-        str(row.colluders),
+        str(row.accounts),
         str(len(row.attempts)),
         f"{row.share_found:.3f}",
         f"{low:.3f} to {high:.3f}",

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 import numpy as np
 
 from nearveil.attacks.base import rank_of, step_from
-from nearveil.attacks.oracle import CountedOracle, OutOfQueriesError, Spot
+from nearveil.attacks.oracle import CountedOracle, OutOfQueriesError, Point
 from nearveil.client.calls import TOO_MANY, Receipt, ServiceError
 from nearveil.client.http import Client
 from nearveil.errors import UsageError
@@ -56,13 +56,13 @@ class Patience:
     most_waiting_s: float = 60.0
 
 
-def degrees_of(region: Region, spot: Spot) -> tuple[float, float]:
+def degrees_of(region: Region, spot: Point) -> tuple[float, float]:
     """Latitude and longitude of a spot; one beyond the region is moved to its edge."""
     latitude, longitude = region.clip(region.from_metres(np.array([spot])))[0]
     return float(latitude), float(longitude)
 
 
-def true_metres(region: Region, truth: tuple[float, float]) -> Spot:
+def true_metres(region: Region, truth: tuple[float, float]) -> Point:
     """Return where one's own account is, in meters; the error of a location outside the region does not name it."""
     if not region.contains([truth])[0]:
         raise UsageError(
@@ -73,7 +73,7 @@ def true_metres(region: Region, truth: tuple[float, float]) -> Spot:
 
 
 class Attacker:
-    """One attacker of a running service: accounts that ask, which are not on the map, and colluders, which are.
+    """One attacker of a running service: accounts that ask, which are not on the map, and accounts, which are.
 
     Moves are reported at once; those that wait for an epoch are published together before the next question. A
     protected service publishes the first place of an account at the next epoch, and others only when they have lasted:
@@ -81,7 +81,7 @@ class Attacker:
 
     Parameters
     ----------
-    accounts : MadeUpAccounts
+    made : MadeUpAccounts
         Source of accounts.
     region : Region
         Converts between metres and degrees.
@@ -89,25 +89,25 @@ class Attacker:
         Moves the service to its next epoch.
     k : int
         Number of people to ask for.
-    colluders : int
+    accounts : int
         Accounts on the map, besides the one that asks.
     """
 
     def __init__(
         self,
-        accounts: MadeUpAccounts,
+        made: MadeUpAccounts,
         region: Region,
         epochs: Epochs,
         *,
         k: int,
-        colluders: int,
+        accounts: int,
         patience: Patience | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._accounts, self._region, self._epochs = accounts, region, epochs
+        self._accounts, self._region, self._epochs = made, region, epochs
         self._k, self._patience, self._pause = k, patience or Patience(), pause
-        self._asker = accounts.session(*accounts.create("asker", 1))
-        self._names = tuple(f"colluder-{number}" for number in range(colluders))
+        self._asker = made.session(*made.create("asker", 1))
+        self._names = tuple(f"account-{number}" for number in range(accounts))
         self._sessions: dict[Person, AccountSession] = {}
         self._name_of: dict[str, Person] = {}
         self._placed: set[Person] = set()
@@ -118,14 +118,14 @@ class Attacker:
 
     def oracle(self, *, most_queries: int = 1000) -> CountedOracle:
         """Return the oracle, which is all that an attack may use."""
-        return CountedOracle(self._ask, self._put, k=self._k, colluders=self._names, most_queries=most_queries)
+        return CountedOracle(self._ask, self._put, k=self._k, accounts=self._names, most_queries=most_queries)
 
     def leave(self) -> None:
         """Remove the attacker's accounts."""
         self._accounts.remove([self._asker.person, *self._name_of])
         self._sessions, self._name_of = {}, {}
 
-    def _ask(self, place: Spot) -> Sequence[Person]:
+    def _ask(self, place: Point) -> Sequence[Person]:
         if self._waits:
             self._epochs.cross(self._publishes_at)
             self._waits = False
@@ -134,40 +134,40 @@ class Attacker:
         self._asked += 1
         return [self._name_of.get(person, person) for person in answer]
 
-    def _put(self, colluder: Person, place: Spot | None) -> None:
+    def _put(self, account: Person, place: Point | None) -> None:
         if place is None:
-            self._withdraw(colluder)
+            self._withdraw(account)
             return
         latitude, longitude = degrees_of(self._region, place)
-        if colluder in self._placed:
-            self._retire(colluder)
-        receipt = self._call(lambda: self._session(colluder).report(latitude, longitude))
+        if account in self._placed:
+            self._retire(account)
+        receipt = self._call(lambda: self._session(account).report(latitude, longitude))
         if receipt.waits:
-            self._placed.add(colluder)
+            self._placed.add(account)
             self._waits, self._publishes_at = True, receipt.publishes_at
 
-    def _withdraw(self, colluder: Person) -> None:
+    def _withdraw(self, account: Person) -> None:
         """Take an account off the map; if that is refused too, give the account up, so that an attack always ends."""
-        if colluder not in self._sessions:
+        if account not in self._sessions:
             return
         try:
-            self._sessions[colluder].withdraw()
+            self._sessions[account].withdraw()
         except ServiceError as error:
             if error.status != TOO_MANY:
                 raise
             self._note_refusal()
-            self._retire(colluder)
+            self._retire(account)
 
-    def _session(self, colluder: Person) -> AccountSession:
-        if colluder not in self._sessions:
-            [person] = self._accounts.create("colluder")
-            self._sessions[colluder] = self._accounts.session(person)
-            self._name_of[person] = colluder
-        return self._sessions[colluder]
+    def _session(self, account: Person) -> AccountSession:
+        if account not in self._sessions:
+            [person] = self._accounts.create("account")
+            self._sessions[account] = self._accounts.session(person)
+            self._name_of[person] = account
+        return self._sessions[account]
 
-    def _retire(self, colluder: Person) -> None:
-        person = self._sessions.pop(colluder).person
-        self._placed.discard(colluder)
+    def _retire(self, account: Person) -> None:
+        person = self._sessions.pop(account).person
+        self._placed.discard(account)
         self._accounts.remove([person])
         del self._name_of[person]
 
@@ -400,7 +400,7 @@ _FIRST_STEP_M = 50.0
 _HALVINGS = 5
 _MOST_TRIES = 150
 
-Listing = Callable[[Spot, int], Sequence[str]]
+Listing = Callable[[Point, int], Sequence[str]]
 """Function from a spot and a number to at most that number of ids near the spot."""
 
 
@@ -424,7 +424,7 @@ class StartSearch:
     ) -> None:
         self._listing, self._k, self._half_extent_m, self._rng = listing, k, half_extent_m, rng
 
-    def start_for(self, target: str, truth: Spot) -> Spot | None:
+    def start_for(self, target: str, truth: Point) -> Point | None:
         """Return a start for a target: the farthest, in some direction, from which it is among the k nearest.
 
         As in the paper, where the target is the last of the list. None if no location nearby lists the target.
@@ -432,7 +432,7 @@ class StartSearch:
         seen_from = self._seen_from(target, truth)
         return None if seen_from is None else self._farthest(target, seen_from)
 
-    def _seen_from(self, target: str, truth: Spot) -> Spot | None:
+    def _seen_from(self, target: str, truth: Point) -> Point | None:
         """Find a location from which the target is listed, by moving to where its rank improves."""
         best, best_rank = truth, self._rank(target, truth)
         for number in range(_MOST_TRIES):
@@ -446,7 +446,7 @@ class StartSearch:
                 best, best_rank = place, rank
         return None
 
-    def _farthest(self, target: str, from_place: Spot) -> Spot:
+    def _farthest(self, target: str, from_place: Point) -> Point:
         angle = self._angle()
         near_m, far_m = 0.0, _FIRST_STEP_M
         while self._is_listed(target, step_from(from_place, angle, far_m)):
@@ -457,13 +457,13 @@ class StartSearch:
             near_m, far_m = (middle_m, far_m) if listed else (near_m, middle_m)
         return step_from(from_place, angle, near_m)
 
-    def _is_listed(self, target: str, place: Spot) -> bool:
+    def _is_listed(self, target: str, place: Point) -> bool:
         return self._is_inside(place) and target in self._listing(place, self._k)
 
-    def _rank(self, target: str, place: Spot) -> int | None:
+    def _rank(self, target: str, place: Point) -> int | None:
         return rank_of(self._listing(place, MOST_LISTED), target) if self._is_inside(place) else None
 
-    def _is_inside(self, place: Spot) -> bool:
+    def _is_inside(self, place: Point) -> bool:
         return all(abs(value) < half for value, half in zip(place, self._half_extent_m, strict=True))
 
     def _angle(self) -> float:

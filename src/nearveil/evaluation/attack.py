@@ -17,7 +17,7 @@ import numpy as np
 
 from nearveil.attacks.answers import Answers
 from nearveil.attacks.base import Attack, AttackResult
-from nearveil.attacks.oracle import Oracle, PersonOracle, Spot, spot_of
+from nearveil.attacks.oracle import Oracle, PersonOracle, Point, point_of
 from nearveil.attacks.policies import AnswerPolicy, as_policy
 from nearveil.attacks.registry import attack_class, attacks_for
 from nearveil.errors import UsageError, require_package
@@ -54,8 +54,8 @@ class AttackOutcome:
     result: AttackResult = field(repr=False)
     region: Region
     tau_m: float
-    truth: Spot | None = field(default=None, repr=False)
-    published: Spot | None = field(default=None, repr=False)
+    truth: Point | None = field(default=None, repr=False)
+    published: Point | None = field(default=None, repr=False)
     people_m: FloatArray | None = field(default=None, repr=False)
     title: str = ""
 
@@ -64,7 +64,7 @@ class AttackOutcome:
         """Latitude and longitude where the person is believed to be; None if nothing is believed."""
         if self.result.estimate is None:
             return None
-        return spot_of(self.region.from_metres(np.array([self.result.estimate]))[0])
+        return point_of(self.region.from_metres(np.array([self.result.estimate]))[0])
 
     @property
     def error_m(self) -> float | None:
@@ -115,8 +115,8 @@ def outcome_of(experiment: AttackExperiment, target: int, result: AttackResult, 
     service, protected = experiment.service(0), experiment.mechanism is not None
     return AttackOutcome(
         result=result, region=service.region, tau_m=tau_m, people_m=service.served_m,
-        truth=spot_of(experiment.true_m[target]),
-        published=spot_of(service.served_m[target]) if protected else None,
+        truth=point_of(experiment.true_m[target]),
+        published=point_of(service.served_m[target]) if protected else None,
         title=f"{result.attack} on {experiment.dataset.name}" + (", protected" if protected else ""),
     )  # fmt: skip
 
@@ -225,15 +225,15 @@ def attack(
     if region is None:
         raise UsageError("say where the service is: region='berlin', a box, or a GeoJSON file")
     box = as_region(region)
-    begin = None if start is None else spot_of(box.to_metres([start])[0])
-    setup = _attack_setup(method, box, len(service.colluders) if isinstance(service, Oracle) else 1, tau_m)
+    begin = None if start is None else point_of(box.to_metres([start])[0])
+    setup = _attack_setup(method, box, len(service.accounts) if isinstance(service, Oracle) else 1, tau_m)
     if not isinstance(service, Oracle):
         result = setup.attack.locate(service, begin)
     elif begin is None or target is None:
         raise UsageError("say whom to find, and where the attack begins: target=..., start=(latitude, longitude)")
     else:
         result = setup.attack.infer(service, target, begin)
-    known = None if truth is None else spot_of(box.to_metres([truth])[0])
+    known = None if truth is None else point_of(box.to_metres([truth])[0])
     return AttackOutcome(result=result, region=box, tau_m=tau_m, truth=known, title=f"{setup.attack.name} on a service")
 
 
@@ -245,7 +245,7 @@ def _attack_simulation(
     service, count = experiment.service(0), len(experiment.true_m)
     if isinstance(target, bool) or not isinstance(target, int | np.integer) or not 0 <= target < count:
         raise UsageError(f"there is no such person; people are called by their row, 0 to {count - 1:,}")
-    begin = None if start is None else spot_of(service.region.to_metres([start])[0])
+    begin = None if start is None else point_of(service.region.to_metres([start])[0])
     instance = experiment.instances(0, k, int(target))[0] if begin is None else Instance(begin, int(target))
     setup = _attack_setup(method, service.region, accounts, tau_m)
     (result,) = service.attack(setup, k, [instance], near=begin)
@@ -254,10 +254,10 @@ def _attack_simulation(
 
 def _attack_setup(method: str | Attack, region: Region, accounts: int, tau_m: float) -> AttackSetup:
     if isinstance(method, Attack):
-        return AttackSetup(method, max(accounts, method.colluders_needed))
+        return AttackSetup(method, max(accounts, method.accounts_needed))
     # An oracle may have accounts that the attack has no use for.
-    wanted = max(accounts, attack_class(method).colluders_needed, 1)
-    return set_up_attacks([method], region, colluders=[wanted], tau_m=tau_m)[0]
+    wanted = max(accounts, attack_class(method).accounts_needed, 1)
+    return set_up_attacks([method], region, accounts=[wanted], tau_m=tau_m)[0]
 
 
 def in_service_region(
@@ -344,7 +344,7 @@ def attack_population(
     box, mechanism = in_service_region(region, mechanism, points)
     said = Answers.parse(answers)
     names = attacks_for(said) if attacks is None else attacks
-    setups = set_up_attacks(names, box, colluders=accounts, tau_m=protocol.tau_m, answers=said)
+    setups = set_up_attacks(names, box, accounts=accounts, tau_m=protocol.tau_m, answers=said)
     experiment = AttackExperiment(Dataset(name, box, box.check(points)), protocol, mechanism, said)
     ks = tuple(ks) if said.is_list else (0,)
     # What cannot be done is refused before anything is attacked.

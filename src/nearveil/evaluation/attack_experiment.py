@@ -15,7 +15,7 @@ import numpy as np
 
 from nearveil.attacks.answers import LISTS, Answers
 from nearveil.attacks.base import Attack, AttackResult, Trace
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Point
 from nearveil.attacks.policies import AnswerPolicy
 from nearveil.attacks.registry import attack_class
 from nearveil.attacks.simulator import SimulatedService
@@ -29,7 +29,7 @@ from nearveil.types import BoolArray, FloatArray, Progress
 
 LEAST_TAU_M = 1.0
 START_OFFSET_M = 100.0
-MOST_COLLUDERS = 32
+MOST_ACCOUNTS = 32
 MOST_QUERIES = 1000
 _MOST_STARTS = 200
 _INSTANCES_AT_ONCE = 10
@@ -42,25 +42,25 @@ class AttackSetup:
     """An attack and the number of accounts it is given."""
 
     attack: Attack
-    colluders: int
+    accounts: int
 
 
 def set_up_attacks(
-    names: Sequence[str], region: Region, *, colluders: Sequence[int], tau_m: float, answers: Answers = LISTS
+    names: Sequence[str], region: Region, *, accounts: Sequence[int], tau_m: float, answers: Answers = LISTS
 ) -> list[AttackSetup]:
     """Return attacks for a region: the adaptive one once for each number of accounts, the others with their own.
 
     On answers other than lists no attack has accounts.
     """
-    if answers.is_list and any(not 1 <= count <= MOST_COLLUDERS for count in colluders):
-        raise UsageError(f"the adaptive attack takes 1 to {MOST_COLLUDERS} colluders; unfolding needs none")
+    if answers.is_list and any(not 1 <= count <= MOST_ACCOUNTS for count in accounts):
+        raise UsageError(f"the adaptive attack takes 1 to {MOST_ACCOUNTS} accounts; unfolding needs none")
     found: list[AttackSetup] = []
     for kind in map(attack_class, names):
         if answers.is_list:
-            counts = colluders if kind.takes_more_colluders else (kind.colluders_needed,)
-            found += [AttackSetup(kind.for_region(region, tau_m=tau_m, colluders=count), count) for count in counts]
+            counts = accounts if kind.takes_more_accounts else (kind.accounts_needed,)
+            found += [AttackSetup(kind.for_region(region, tau_m=tau_m, accounts=count), count) for count in counts]
         elif kind.takes_other_answers():
-            found.append(AttackSetup(kind.for_region(region, tau_m=tau_m, colluders=1), 0))
+            found.append(AttackSetup(kind.for_region(region, tau_m=tau_m, accounts=1), 0))
         else:
             raise UsageError(f"{kind.name} needs ranked lists; on answers={answers} use method=adaptive")
     return found
@@ -73,7 +73,7 @@ def set_up_attacks(
 class Instance:
     """One attack to be made: the attacker starts where the target is listed."""
 
-    start: Spot
+    start: Point
     target: int
 
 
@@ -101,12 +101,12 @@ class Service:
     def open(self) -> SimulatedService:
         """Start the service."""
         return SimulatedService(
-            self.region, self.served_m, colluder_mechanism=self.accounts_through, rng=self.seed, policy=self.policy,
+            self.region, self.served_m, account_mechanism=self.accounts_through, rng=self.seed, policy=self.policy,
             tells_exact=self.tells_exact,
         )  # fmt: skip
 
     def attack(
-        self, setup: AttackSetup, k: int, instances: Sequence[Instance], *, first: int = 0, near: Spot | None = None
+        self, setup: AttackSetup, k: int, instances: Sequence[Instance], *, first: int = 0, near: Point | None = None
     ) -> list[AttackResult]:
         """Attack users one after the other; the noise of the attacker's accounts depends on their numbers alone.
 
@@ -115,7 +115,7 @@ class Service:
         service, found = self.open(), list[AttackResult]()
         for seed, one in enumerate(instances, start=self.seed + 1 + first):
             if self.answers.is_list:
-                oracle = service.oracle(k=k, colluders=setup.colluders, most_queries=MOST_QUERIES, rng=seed)
+                oracle = service.oracle(k=k, accounts=setup.accounts, most_queries=MOST_QUERIES, rng=seed)
                 found.append(setup.attack.infer(oracle, one.target, one.start))
             else:
                 about = service.person_oracle(self.answers, one.target, most_queries=MOST_QUERIES, rng=seed)
@@ -163,14 +163,14 @@ def instances_of_person(
     return found
 
 
-def _near(place: FloatArray, rng: np.random.Generator) -> Spot:
+def _near(place: FloatArray, rng: np.random.Generator) -> Point:
     """Return a point within 100 m, any as likely as any other."""
     length, angle = START_OFFSET_M * math.sqrt(rng.random()), 2 * math.pi * rng.random()
     return float(place[0] + length * math.cos(angle)), float(place[1] + length * math.sin(angle))
 
 
-def _ranked(service: SimulatedService, start: Spot, k: int) -> list[int]:
-    return [person for person in service.oracle(k=k, colluders=0).nearby(start) if isinstance(person, int)]
+def _ranked(service: SimulatedService, start: Point, k: int) -> list[int]:
+    return [person for person in service.oracle(k=k, accounts=0).nearby(start) if isinstance(person, int)]
 
 
 # Many attacks, the same whatever the number of cores.
@@ -324,7 +324,7 @@ class AttackRow:
     attack: str
     dataset: str
     k: int
-    colluders: int
+    accounts: int
     protected: bool
     score: AttackScore
     answers: str = "list"
@@ -414,7 +414,7 @@ class AttackExperiment:
             for (service, _, _, instances), found in zip(tasks, results, strict=True)
         ]
         return AttackRow(
-            attack=setup.attack.name, dataset=self.dataset.name, k=k, colluders=setup.colluders,
+            attack=setup.attack.name, dataset=self.dataset.name, k=k, accounts=setup.accounts,
             protected=self.mechanism is not None,
             score=score_attempts(attempts, tau_m=tau_m), answers=str(self.answers), policy=str(self.protocol.policy),
         )  # fmt: skip

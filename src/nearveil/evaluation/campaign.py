@@ -139,7 +139,7 @@ def attack_campaign(
     most = max(2 * len(at_first), 200)
     campaign = Campaign(half_extent_m=box.half_extent_m, tau_m=tau_m, most_questions=most, seed=seed)
     service = SimulatedService(box, served_m[at_first], rng=seed, policy=protocol.policy)
-    result = campaign.run(service.oracle(k=k, colluders=0, most_queries=most), progress)
+    result = campaign.run(service.oracle(k=k, accounts=0, most_queries=most), progress)
     with progress("finding further people", len(later)) as advance:
         joined = _find_further(experiment, result, at_first, later, k, advance)
     best = measure_best_attacker(experiment, progress, cores=cores or os.cpu_count() or 1)
@@ -168,7 +168,7 @@ def _find_further(
         except UsageError:
             # Listed nowhere near: others are at the very same location.
             continue
-        one = attack.infer(service.oracle(k=k, colluders=0), target, instance.start)
+        one = attack.infer(service.oracle(k=k, accounts=0), target, instance.start)
         questions.append(float(one.queries))
         found += one.estimate is not None and math.dist(one.estimate, joined.served_m[target]) <= tau_m
     if not questions:

@@ -21,7 +21,7 @@ from matplotlib.patches import Circle, Patch, PathPatch, Rectangle, Wedge
 from matplotlib.path import Path as Outline
 from matplotlib.patheffects import withStroke
 
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Point
 from nearveil.report.attack_scene import (
     Scene,
     View,
@@ -35,8 +35,8 @@ from nearveil.report.attack_scene import (
 )
 from nearveil.report.maps import draw_land
 from nearveil.report.style import (
+    ACCOUNT_COLOUR,
     CIRCLE_COLOUR,
-    COLLUDER_COLOUR,
     INK,
     LIGHT,
     PUBLISHED_COLOUR,
@@ -63,7 +63,7 @@ def tint(colour: str, share: float) -> str:
 class MapAxes:
     """Axes that show a view, in meters or kilometers from some location."""
 
-    def __init__(self, axes: Axes, view: View, origin: Spot, whence: str) -> None:
+    def __init__(self, axes: Axes, view: View, origin: Point, whence: str) -> None:
         self.axes, self.view = axes, view
         self._origin = np.array(origin)
         self._unit_m, unit = (1000.0, "km") if view.half_m > 2500 else (1.0, "m")
@@ -83,11 +83,11 @@ class MapAxes:
         if len(shown):
             self.axes.plot(*self.xy(shown).T, marker, linestyle="none", **style)
 
-    def circle(self, centre: Spot, radius_m: float, **style: Any) -> None:
+    def circle(self, centre: Point, radius_m: float, **style: Any) -> None:
         """Draw a circle."""
         self._add(Circle(self._point(centre), radius_m / self._unit_m, fill=False, **style))
 
-    def ring(self, centre: Spot, ring_m: tuple[float, float], **style: Any) -> None:
+    def ring(self, centre: Point, ring_m: tuple[float, float], **style: Any) -> None:
         """Shade what lies between two distances."""
         low, high = ring_m[0], min(ring_m[1], 4 * self.view.half_m + math.dist(centre, self.view.centre))
         if high > low:
@@ -105,7 +105,7 @@ class MapAxes:
         for edge, width in ((outline, 2.6), (colour, 0.4)):
             self._add(PathPatch(path, facecolor=colour, edgecolor=edge, linewidth=width, zorder=zorder))
 
-    def square(self, corner: Spot, opposite: Spot, **style: Any) -> None:
+    def square(self, corner: Point, opposite: Point, **style: Any) -> None:
         """Outline a rectangle, given by its south-western and north-eastern corners."""
         width, height = (self.xy(opposite) - self.xy(corner))[0]
         self._add(Rectangle(self._point(corner), width, height, fill=False, **style))
@@ -116,13 +116,13 @@ class MapAxes:
         for colour, width in (("white", 3.2), (INK, 1.4)):
             self.square((x - half, y - half), (x + half, y + half), edgecolor=colour, linewidth=width, zorder=5)
 
-    def arrow(self, start: Spot, stop: Spot, colour: str) -> None:
+    def arrow(self, start: Point, stop: Point, colour: str) -> None:
         """Draw an arrow that leaves room for the marks at both ends."""
         style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.8, "shrinkA": 7, "shrinkB": 9}
         at = self._point(stop), self._point(start)
         self.axes.annotate("", *at, arrowprops={**style, "mutation_scale": 16}, zorder=6.5, annotation_clip=True)
 
-    def write(self, middle: Spot, text: str, colour: str = INK, halo: str = "white") -> None:
+    def write(self, middle: Point, text: str, colour: str = INK, halo: str = "white") -> None:
         """Write in such a way that it can be read on anything."""
         around = [withStroke(linewidth=2.5, foreground=halo)]
         style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 9, "clip_on": True}
@@ -132,7 +132,7 @@ class MapAxes:
         """Add what does not stretch the axes, which `Axes.add_patch` would look into at length."""
         self.axes.add_artist(patch)
 
-    def _point(self, place: Spot) -> tuple[float, float]:
+    def _point(self, place: Point) -> tuple[float, float]:
         x, y = self.xy(place)[0].tolist()
         return x, y
 
@@ -150,8 +150,8 @@ MARKS: dict[str, dict[str, Any]] = {
     "others located": {
         "marker": "o", "color": INK, "markersize": 4, "markerfacecolor": "none", "markeredgewidth": 0.9, "zorder": 4,
     },
-    "a colluder": {
-        "marker": "^", "color": COLLUDER_COLOUR, "markersize": 6, "markeredgecolor": INK, "markeredgewidth": 0.5,
+    "an account": {
+        "marker": "^", "color": ACCOUNT_COLOUR, "markersize": 6, "markeredgecolor": INK, "markeredgewidth": 0.5,
         "zorder": 5,
     },
     "a question, numbered": {
@@ -191,7 +191,7 @@ def add_legend(figure: Figure, scene: Scene, columns: int, *, at_once: bool = Fa
         "where the person is published": scene.published is None,
         "the attacker's estimate": scene.result.estimate is None,
         "others located": not scene.result.others,
-        "a colluder": not any(step.colluders for step in scene.steps),
+        "an account": not any(step.accounts for step in scene.steps),
         "a question, numbered": not scene.steps,
         "people": not len(scene.people_m),
     }
@@ -209,8 +209,8 @@ def add_legend(figure: Figure, scene: Scene, columns: int, *, at_once: bool = Fa
         handles["a circle found"] = disc_handle("", CIRCLE_COLOUR)
     if any(step.cells is not None for step in scene.steps):
         handles["still possible"] = tuple(Patch(facecolor=tint(colour, 0.45)) for colour in some)
-        if at_once and not absent["a colluder"]:
-            handles["as far from a question as a colluder"] = disc_handle("", some[-1], dashes=":")
+        if at_once and not absent["an account"]:
+            handles["as far from a question as an account"] = disc_handle("", some[-1], dashes=":")
     handlers = {**disc_handlers(), tuple: HandlerTuple(ndivide=None, pad=0.2)}
     options = {"loc": "outside lower center", "fontsize": 9.5, "columnspacing": 1.6, "frameon": False, **options}
     figure.legend(handles.values(), handles.keys(), ncols=columns, handler_map=handlers, **options)
@@ -262,14 +262,14 @@ def draw_attack(scene: Scene, path: Path, *, title: str) -> None:
 
 
 def _draw_region(axes: Axes, scene: Scene, close: View) -> None:
-    """Draw everybody, all colluders, and where the next panel is."""
+    """Draw everybody, all accounts, and where the next panel is."""
     east, north = scene.region.half_extent_m
     whole = MapAxes(axes, View((0.0, 0.0), max(east, north)), (0.0, 0.0), "the region's center")
     (right, top) = whole.xy((east, north))[0]
     axes.set(xlim=(-right, right), ylim=(-top, top))
     draw_people(whole, scene, 2.2)
-    colluders = [spot for step in scene.steps for spot in step.colluders]
-    whole.marks(colluders, **{**MARKS["a colluder"], "markersize": 4})
+    accounts = [spot for step in scene.steps for spot in step.accounts]
+    whole.marks(accounts, **{**MARKS["an account"], "markersize": 4})
     whole.frame(close, 0.025 * whole.view.half_m)
     people = len(scene.people_m)
     # Where the others are is not known of a service of one's own.
@@ -293,15 +293,15 @@ def _draw_knowledge(chart: MapAxes, scene: Scene) -> None:
 
 
 def _draw_questions(chart: MapAxes, scene: Scene) -> None:
-    """Draw locations with the numbers of the queries asked there, and the colluders."""
-    asked: dict[Spot, list[int]] = {}
+    """Draw locations with the numbers of the queries asked there, and the accounts."""
+    asked: dict[Point, list[int]] = {}
     for number, step in enumerate(scene.steps, start=1):
         if chart.view.holds(step.place):
             asked.setdefault(step.place, []).append(number)
-    colluders = [spot for step in scene.steps for spot in step.colluders]
-    chart.marks(colluders, **MARKS["a colluder"])
+    accounts = [spot for step in scene.steps for spot in step.accounts]
+    chart.marks(accounts, **MARKS["an account"])
     colours, half_m = shades(len(scene.steps)), chart.view.half_m
-    taken = [*asked, *colluders, *scene.result.others.values()]
+    taken = [*asked, *accounts, *scene.result.others.values()]
     if scene.published is not None:
         taken += [(x, y) for x, y in np.linspace(scene.truth, scene.published, 60).tolist()]
     for place, numbers in asked.items():
@@ -320,7 +320,7 @@ def _draw_questions(chart: MapAxes, scene: Scene) -> None:
                 break
 
 
-def _is_free(spot: Spot, room: Spot, taken: Iterable[Spot]) -> bool:
+def _is_free(spot: Point, room: Point, taken: Iterable[Point]) -> bool:
     return not any(abs(one[0] - spot[0]) < room[0] and abs(one[1] - spot[1]) < room[1] for one in taken)
 
 

@@ -16,7 +16,7 @@ from PIL import Image
 
 from nearveil.report.attack_figure import MARKS, MapAxes, add_legend, draw_ends, draw_people, shades, tint
 from nearveil.report.attack_scene import Frame, Scene, frames_of, heading
-from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, house_style
+from nearveil.report.style import ACCOUNT_COLOUR, CIRCLE_COLOUR, house_style
 
 _QUESTION_MS, _RESULT_MS = 900, 3000
 # Of a longer attack frames are left out.
@@ -85,9 +85,9 @@ def draw_frame(chart: MapAxes, scene: Scene, frame: Frame, colours: Sequence[str
         return
     if frame.ring_m is not None:
         chart.ring(frame.step.place, frame.ring_m, facecolor=tint(CIRCLE_COLOUR, 0.3), zorder=1)
-    for colluder in frame.step.colluders:
-        radius_m = math.dist(frame.step.place, colluder)
-        chart.circle(frame.step.place, radius_m, edgecolor=COLLUDER_COLOUR, linewidth=1.3, linestyle=":", zorder=4)
-        chart.marks(colluder, **{**MARKS["a colluder"], "markersize": 9})
+    for account in frame.step.accounts:
+        radius_m = math.dist(frame.step.place, account)
+        chart.circle(frame.step.place, radius_m, edgecolor=ACCOUNT_COLOUR, linewidth=1.3, linestyle=":", zorder=4)
+        chart.marks(account, **{**MARKS["an account"], "markersize": 9})
     chart.marks(frame.step.place, **{**MARKS["a question, numbered"], "color": colour, "markersize": 17, "zorder": 8.5})
     chart.write(frame.step.place, str(frame.number), "black" if sum(to_rgb(colour)) > 1.5 else "white", colour)

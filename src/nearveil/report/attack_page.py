@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Point
 from nearveil.report.attack_figure import shades
 from nearveil.report.attack_scene import Frame, Scene, frames_of, heading, legend_name, length, summary
 from nearveil.report.land import land_in
 from nearveil.report.page import filled, verbatim
-from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, DARK, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
+from nearveil.report.style import ACCOUNT_COLOUR, CIRCLE_COLOUR, DARK, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
 
 _COLOURS = {
     "true": TRUE_COLOUR,
     "published": PUBLISHED_COLOUR,
-    "colluder": COLLUDER_COLOUR,
+    "account": ACCOUNT_COLOUR,
     "circle": CIRCLE_COLOUR,
 }
 
@@ -69,7 +69,7 @@ def _told(scene: Scene, frame: Frame) -> dict[str, Any]:
     if step is None:
         return about
     about["place"] = _spot(scene, step.place)
-    about["colluders"] = [_spot(scene, each) for each in step.colluders]
+    about["accounts"] = [_spot(scene, each) for each in step.accounts]
     about["colour"] = shades(len(scene.steps))[frame.number - 1]
     if step.cells is not None:
         boxes = scene.boxes(step.cells) - np.tile(np.array(scene.truth), 2)
@@ -80,5 +80,5 @@ def _told(scene: Scene, frame: Frame) -> dict[str, Any]:
     return about
 
 
-def _spot(scene: Scene, place: Spot) -> list[float]:
+def _spot(scene: Scene, place: Point) -> list[float]:
     return [round(float(part), 1) for part in np.array(place) - np.array(scene.truth)]

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from nearveil.attacks.base import AttackResult, Circle, Outcome, TraceStep
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Point
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -29,23 +29,23 @@ class Scene:
     ----------
     people_m : ndarray of shape (n, 2)
         Where the service has its users, in meters from the region's center.
-    truth : Spot
+    truth : Point
         Where the target is.
     tau_m : float
         How near counts as found.
-    published : Spot or None
+    published : Point or None
         Where a protected service publishes the target.
     """
 
     result: AttackResult
     region: Region
     people_m: FloatArray
-    truth: Spot
+    truth: Point
     tau_m: float
-    published: Spot | None = None
+    published: Point | None = None
 
     @property
-    def seen(self) -> Spot:
+    def seen(self) -> Point:
         """Where the service has the target."""
         return self.truth if self.published is None else self.published
 
@@ -55,7 +55,7 @@ class Scene:
         return self.result.trace.steps
 
     @property
-    def ends(self) -> list[Spot]:
+    def ends(self) -> list[Point]:
         """The locations that the last look is about."""
         return [spot for spot in (self.truth, self.published, self.result.estimate) if spot is not None]
 
@@ -79,8 +79,8 @@ class Scene:
         return next((step.cells for step in reversed(self.steps[:number]) if step.cells is not None), None)
 
     def circles_after(self, number: int) -> list[Circle]:
-        """Return the circles known after ``number`` queries: all colluders around their center were compared."""
-        later = {step.place for step in self.steps[number:] if step.colluders}
+        """Return the circles known after ``number`` queries: all accounts around their center were compared."""
+        later = {step.place for step in self.steps[number:] if step.accounts}
         asked = {step.place for step in self.steps[:number]}
         return [circle for circle in self.result.trace.circles if circle.centre in asked - later]
 
@@ -96,14 +96,14 @@ _RIGHT_HERE_M = 1e-3
 
 def distances_of(step: TraceStep) -> list[float]:
     """Return how far from the query the attacker's accounts were put, but for one at the query itself."""
-    found = (math.dist(step.place, spot) for spot in step.colluders)
+    found = (math.dist(step.place, spot) for spot in step.accounts)
     return sorted(distance_m for distance_m in found if distance_m > _RIGHT_HERE_M)
 
 
 def bounds_of(step: TraceStep) -> Bounds:
     """Return how far the target is, from its rank in one list among the accounts. Contradictions are not mended."""
     low, high = 0.0, math.inf
-    for spot, rank in zip(step.colluders, step.colluder_ranks, strict=True):
+    for spot, rank in zip(step.accounts, step.account_ranks, strict=True):
         distance_m = math.dist(step.place, spot)
         # A user who is not listed is farther than everybody who is.
         if rank is not None and (step.rank is None or rank < step.rank):
@@ -148,8 +148,8 @@ def verdict(scene: Scene) -> str:
 def legend_name(scene: Scene, name: str) -> str:
     """Return the name of a mark in a legend; an attacker of a protected service sees published locations only."""
     as_published = {"people": "people, as published", "others located": "others' published places located"}
-    if name == "a colluder":
-        return "a colluder (the attacker's account)"
+    if name == "an account":
+        return "an account (the attacker's account)"
     if name == "a question, numbered":
         return "a question; darker: later"
     return name if scene.published is None else as_published.get(name, name)
@@ -177,7 +177,7 @@ def question_text(scene: Scene, number: int, ring: Bounds | None, area_km2: floa
     if distances := [length(distance_m) for distance_m in distances_of(step)]:
         *others, last = distances
         at = f"{', '.join(others)} and {last}" if others else last
-        asked += f", with {'colluders' if others else 'the colluder'} at {at}"
+        asked += f", with {'accounts' if others else 'the account'} at {at}"
     sentences = [asked, _answer_sentence(step)]
     if area_km2 is not None:
         sentences.append(f"Possible area: {_area(area_km2)}")
@@ -198,7 +198,7 @@ def result_text(scene: Scene) -> str:
     return ". ".join(sentences) + "."
 
 
-def _error_text(scene: Scene, estimate: Spot) -> str:
+def _error_text(scene: Scene, estimate: Point) -> str:
     text = f"estimate is {length(math.dist(estimate, scene.truth))} from the person"
     if scene.published is not None:
         text += f" and {length(math.dist(estimate, scene.published))} from the published place"
@@ -261,7 +261,7 @@ _END_VIEW_SHARE = 0.15
 class View:
     """A square window, in meters."""
 
-    centre: Spot
+    centre: Point
     half_m: float
 
     @property
@@ -270,7 +270,7 @@ class View:
         x, y = self.centre
         return np.array([[x - self.half_m, y - self.half_m], [x + self.half_m, y + self.half_m]])
 
-    def holds(self, place: Spot) -> bool:
+    def holds(self, place: Point) -> bool:
         """Return whether a location can be seen."""
         return max(abs(place[0] - self.centre[0]), abs(place[1] - self.centre[1])) <= self.half_m
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearveil.attacks.base import TraceStep
-from nearveil.attacks.oracle import Spot
+from nearveil.attacks.oracle import Point
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation.attack import AttackOutcome
 from nearveil.points import as_points
 from nearveil.region import Region, as_region, region_around
 from nearveil.report.land import land_in
-from nearveil.report.style import CIRCLE_COLOUR, COLLUDER_COLOUR, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
+from nearveil.report.style import ACCOUNT_COLOUR, CIRCLE_COLOUR, LIGHT, PUBLISHED_COLOUR, TRUE_COLOUR
 from nearveil.types import FloatArray
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def attack_map(outcome: AttackOutcome) -> Figure:
     )
 
 
-def _end(name: str, spot: Spot | None) -> list[Any]:
+def _end(name: str, spot: Point | None) -> list[Any]:
     """Return a mark, where there is something to mark."""
     colour, symbol = _ENDS[name]
     return [] if spot is None else [_dots(np.array([spot]) / 1000, name, colour, symbol=symbol, size=13)]
@@ -134,11 +134,11 @@ def _step_traces(steps: Sequence[TraceStep], number: int) -> list[Any]:
     cells = next((each.cells for each in reversed(steps[: number + 1]) if each.cells is not None), np.empty((0, 3)))
     corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]])
     boxes = (cells[:, None, :2] + corners * cells[:, None, 2:]) / 1000
-    accounts = np.array(steps[number].colluders, dtype=np.float64).reshape(-1, 2) / 1000
+    accounts = np.array(steps[number].accounts, dtype=np.float64).reshape(-1, 2) / 1000
     # Edges of the same color close the seams.
     possible = _lines(boxes, name="possible", colour=TRUE_COLOUR, opacity=0.35, fill=TRUE_COLOUR)
     asked = _dots(np.array([each.place for each in steps[: number + 1]]) / 1000, "asked from", CIRCLE_COLOUR, size=8)
-    return [possible, asked, _dots(accounts, "the attacker's accounts", COLLUDER_COLOUR, symbol="square", size=9)]
+    return [possible, asked, _dots(accounts, "the attacker's accounts", ACCOUNT_COLOUR, symbol="square", size=9)]
 
 
 def _caption(steps: Sequence[TraceStep], number: int) -> dict[str, Any]:

@@ -64,7 +64,7 @@ DARK = Theme(
 PALETTE = LIGHT.palette
 """Colors by name. A report shows figures in those of `LIGHT`, and replaces them by those of `DARK` on a dark page."""
 TRUE_COLOUR, PUBLISHED_COLOUR = PALETTE["blue"], PALETTE["vermilion"]
-COLLUDER_COLOUR, CIRCLE_COLOUR = PALETTE["purple"], PALETTE["orange"]
+ACCOUNT_COLOUR, CIRCLE_COLOUR = PALETTE["purple"], PALETTE["orange"]
 DISC_COLOUR, INK = "#999999", LIGHT.ink
 
 

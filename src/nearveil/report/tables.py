@@ -155,7 +155,7 @@ def _cells(row: AttackRow) -> dict[str, str]:
         "attack": row.attack,
         "dataset": row.dataset,
         "k": str(row.k) if of_lists else NOTHING,
-        "colluders": str(row.colluders) if of_lists else NOTHING,
+        "accounts": str(row.accounts) if of_lists else NOTHING,
         "Dist (m)": _meters(score.dist_m),
         "Acc": format_value(score.acc, 3),
         "Cost (s)": f"{score.cost_s.value:.3f}",
@@ -184,7 +184,7 @@ def _table1() -> dict[tuple[str, str, int], list[str]]:
 def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]:
     """Return one row for machines."""
     score, of_lists = row.score, row.answers == "list"
-    known = ("attack", "answers", "dataset", "colluders", "protected")
+    known = ("attack", "answers", "dataset", "accounts", "protected")
     counted = ("runs", "instances", "false_certificates")
     return {
         **{name: getattr(row, name) for name in known},

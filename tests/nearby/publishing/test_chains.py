@@ -15,7 +15,7 @@ from nearveil.nearby.stores.sqlite import SqliteStore
 from nearveil.region import named_region
 
 PARIS = named_region("paris")
-Spot = tuple[float, float]
+Point = tuple[float, float]
 HOME, WORK, FAR = (0.0, 0.0), (4500.0, 0.0), (-4500.0, -3000.0)
 PLACES = (HOME, WORK, FAR)
 NOBODYS = "0" * 24
@@ -38,11 +38,11 @@ class World:
         self.publisher.add_people(["ann"])
         self.last: str | None = None
 
-    def report(self, spot: Spot, previous: str | None = None) -> Answer:
+    def report(self, spot: Point, previous: str | None = None) -> Answer:
         latitude, longitude = PARIS.from_metres(np.array([spot]))[0]
         return self.publisher.report("ann", latitude, longitude, previous=previous)
 
-    def phone(self, spot: Spot = HOME) -> Status:
+    def phone(self, spot: Point = HOME) -> Status:
         """Report as a phone does that keeps the last receipt."""
         answer = self.report(spot, self.last)
         self.last = answer.receipt or self.last
@@ -70,7 +70,7 @@ def chained() -> Iterator[World]:
 
 @pytest.mark.parametrize("previous", [None, NOBODYS, ""])
 @pytest.mark.parametrize("spot", PLACES)
-def test_who_does_not_have_the_receipt_is_refused(chained: World, previous: str | None, spot: Spot) -> None:
+def test_who_does_not_have_the_receipt_is_refused(chained: World, previous: str | None, spot: Point) -> None:
     before = everything_kept(chained.store, "ann")
     assert chained.report(spot, previous) == Answer(Status.CHAIN_BROKEN)
     assert everything_kept(chained.store, "ann") == before

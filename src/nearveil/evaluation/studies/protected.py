@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.spatial import cKDTree
 
 from nearveil.attacks.base import AttackResult, Outcome
-from nearveil.attacks.oracle import spot_of
+from nearveil.attacks.oracle import point_of
 from nearveil.attacks.registry import attack_class
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation import paper
@@ -145,7 +145,7 @@ def attack_users(
     seed: int, through: Mechanism | None = None, tells_exact: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """Attack users of a service that has them at ``served_m``; accounts are published ``through`` a mechanism."""
-    attack = attack_class(name).for_region(dataset.region, tau_m=TAU_M, colluders=accounts)
+    attack = attack_class(name).for_region(dataset.region, tau_m=TAU_M, accounts=accounts)
     service = _service(dataset, served_m, seed=seed, accounts_through=through, tells_exact=tells_exact)
     setup = AttackSetup(attack, accounts)
     warm_up(setup, dataset.region, service.answers)
@@ -163,7 +163,7 @@ def attack_with_reference(
         started = time.perf_counter()
         point, queries = attack(tree, one.target, np.array(one.start), k, rng, **choices)
         own: dict[str, Any] = {"queries": queries, "seconds": time.perf_counter() - started}
-        found.append(AttackResult(attack=name, outcome=Outcome.FOUND, estimate=spot_of(point), **own))
+        found.append(AttackResult(attack=name, outcome=Outcome.FOUND, estimate=point_of(point), **own))
     return _scores(found, drawn, _service(dataset, served_m), dataset)
 
 

@@ -157,7 +157,7 @@ def _attack(
         starts = [_start(opened, behind.served_m, target, k, rng) for target in targets]
         # More users than a list takes may be at one point of a grid.
         drawn = [start for start in starts if start is not None]
-    attack = Adaptive.for_region(behind.region, tau_m=TAU_M, colluders=_ACCOUNTS)
+    attack = Adaptive.for_region(behind.region, tau_m=TAU_M, accounts=_ACCOUNTS)
     results = behind.attack(AttackSetup(attack, _ACCOUNTS), k, drawn)
     attempts = [compare(*one, behind, true_m=true_m) for one in zip(results, drawn, strict=True)]
     known = [one for one, result in zip(attempts, results, strict=True) if result.estimate is not None]
@@ -185,7 +185,7 @@ def _map(behind: attack_experiment.Service, k: int, seed: int) -> dict[str, Any]
     campaign = Campaign(
         half_extent_m=behind.region.half_extent_m, tau_m=TAU_M, most_questions=2 * len(served_m), seed=seed
     )
-    oracle = behind.open().oracle(k=min(k, len(served_m)), colluders=0, most_queries=2 * len(served_m))
+    oracle = behind.open().oracle(k=min(k, len(served_m)), accounts=0, most_queries=2 * len(served_m))
     result = campaign.run(oracle)
     errors_m = np.hypot(*(result.estimates_m - served_m[np.array(result.people, dtype=np.int64)]).T)
     return {"queries": result.questions, "located": int((errors_m <= TAU_M).sum())}

@@ -41,7 +41,7 @@ def _grid(scope: Scope) -> list[dict[str, Any]]:
         found += rows("Nearveil", ATTACKS["adaptive"].name, accounts, few)
     for name in scope.attacks:
         attack = attack_class(name)
-        for accounts in ADAPTIVE_ACCOUNTS if attack.takes_more_colluders else (attack.colluders_needed,):
+        for accounts in ADAPTIVE_ACCOUNTS if attack.takes_more_accounts else (attack.accounts_needed,):
             # Your class may change between calls.
             found += [row | {"code": code_digest(attack)} for row in rows("yours", name, accounts)]
     return found

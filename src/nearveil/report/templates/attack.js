@@ -96,12 +96,12 @@ function drawEnds(frame) {
 }
 function drawQuestion(frame, number) {
   const [x, y] = frame.place, away = [];
-  frame.colluders.forEach(([cx, cy]) => {
+  frame.accounts.forEach(([cx, cy]) => {
     const distance = Math.hypot(cx - x, cy - y);
-    circle(x, y, distance, ink.colluder, 1.5, [2, 4]);
+    circle(x, y, distance, ink.account, 1.5, [2, 4]);
     if (Math.max(Math.abs(cx - view[0]), Math.abs(cy - view[1])) > view[2]) away.push([distance, cx, cy]);
     path([[0, -8], [7, 6], [-7, 6]], X(cx), Y(cy)); pen.closePath();
-    pen.fillStyle = ink.colluder; pen.fill(); pen.strokeStyle = ink.ink; pen.lineWidth = .7; pen.stroke();
+    pen.fillStyle = ink.account; pen.fill(); pen.strokeStyle = ink.ink; pen.lineWidth = .7; pen.stroke();
   });
   if (away.length) {
     // Where the way to the first of them leaves the map.
@@ -113,7 +113,7 @@ function drawQuestion(frame, number) {
     if (Math.hypot(share * dx, share * dy) < 80) at[0] = X(x) + (X(x) < size / 2 ? 80 : -80);
     const label = away.map(each => length(each[0])).join(", ") + " away", half = pen.measureText(label).width / 2 + 6;
     at[0] = Math.min(Math.max(at[0], half), size - half);
-    write(away.length > 1 ? "colluders" : "colluder", at[0], at[1] - 8, ink.ink);
+    write(away.length > 1 ? "accounts" : "account", at[0], at[1] - 8, ink.ink);
     write(label, at[0], at[1] + 8, ink.ink);
   }
   const colour = shade(frame.colour), [red, green, blue] = [1, 3, 5].map(i => parseInt(colour.slice(i, i + 2), 16));
@@ -133,7 +133,7 @@ function drawScale() {
 function draw() {
   const ratio = devicePixelRatio || 1, style = getComputedStyle(document.documentElement);
   size = map.clientWidth; map.width = map.height = Math.round(size * ratio);
-  for (const name of ["ink", "map", "line", "dot", "true", "published", "colluder", "circle", "land", "water", "shore"])
+  for (const name of ["ink", "map", "line", "dot", "true", "published", "account", "circle", "land", "water", "shore"])
     ink[name] = style.getPropertyValue("--" + name).trim();
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.fillStyle = ink.map; pen.fillRect(0, 0, size, size);
@@ -174,7 +174,7 @@ function fromHash() {
   return asked ? asked[1] - 1 : 0;
 }
 const keys = { published: story.published, estimate: story.estimate, question: story.steps.length,
-  colluder: story.steps.some(step => step.colluders.length), circle: story.result.circles.length,
+  account: story.steps.some(step => step.accounts.length), circle: story.result.circles.length,
   area: story.steps.some(step => step.boxes), others: story.others.length };
 for (const [name, there] of Object.entries(keys)) $("key-" + name).hidden = !there;
 $("slider").max = last;

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from nearveil.attacks.oracle import CountedOracle, Oracle, OutOfQueriesError, Spot, spot_of
+from nearveil.attacks.oracle import CountedOracle, Oracle, OutOfQueriesError, Point, point_of
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation.attack_experiment import Instance, draw_instances, instances_of_person, set_up_attacks
 from nearveil.io.synthetic import PEOPLE, SEED, synthetic_city
@@ -98,16 +98,16 @@ def attack_somebody(options: DemonstrationOptions, region: Region, *, most_secon
     if options.protected:
         instance = instances_of_person(service, served_m, instance.target, k=options.k, count=1, rng=rng)[0]
     sure_m = _SURE_WITHIN_M if options.attack == "adaptive" else FOUND_WITHIN_M
-    (setup,) = set_up_attacks((options.attack,), region, colluders=(_ACCOUNTS,), tau_m=sure_m)
-    oracle = service.oracle(k=options.k, colluders=setup.colluders, most_queries=MOST_QUESTIONS)
+    (setup,) = set_up_attacks((options.attack,), region, accounts=(_ACCOUNTS,), tau_m=sure_m)
+    oracle = service.oracle(k=options.k, accounts=setup.accounts, most_queries=MOST_QUESTIONS)
     result = setup.attack.infer(_until(oracle, time.thread_time() + most_seconds), instance.target, instance.start)
     return Scene(
         result,
         region,
         served_m,
-        truth=spot_of(true_m[instance.target]),
+        truth=point_of(true_m[instance.target]),
         tau_m=FOUND_WITHIN_M,
-        published=spot_of(served_m[instance.target]) if options.protected else None,
+        published=point_of(served_m[instance.target]) if options.protected else None,
     )
 
 
@@ -142,12 +142,12 @@ def _somebody(service: SimulatedService, true_m: FloatArray, k: int, rng: np.ran
 def _until(oracle: Oracle, deadline_s: float) -> CountedOracle:
     """Answer no question after a moment of the thread's clock: a busy machine gives an attack no less of its time."""
 
-    def ask(place: Spot) -> Sequence[Person]:
+    def ask(place: Point) -> Sequence[Person]:
         if time.thread_time() > deadline_s:
             raise OutOfQueriesError("the demonstration has taken as long as it may")
         return oracle.nearby(place)
 
-    return CountedOracle(ask, oracle.put, k=oracle.k, colluders=oracle.colluders, most_queries=MOST_QUESTIONS)
+    return CountedOracle(ask, oracle.put, k=oracle.k, accounts=oracle.accounts, most_queries=MOST_QUESTIONS)
 
 
 # A demonstration as the page gets it: every step in degrees and as text.
@@ -205,8 +205,8 @@ def _step(scene: Scene, frame: Frame) -> dict[str, Any]:
         **_frame(scene, frame),
         "place": _place(scene, step.place),
         "rank": step.rank,
-        "accounts": [_place(scene, spot) for spot in step.colluders],
-        "account_ranks": list(step.colluder_ranks),
+        "accounts": [_place(scene, spot) for spot in step.accounts],
+        "account_ranks": list(step.account_ranks),
         "ring_m": ring,
         "cells": None if cells is None else _corners(scene, cells),
     }
@@ -262,7 +262,7 @@ def _corners(scene: Scene, boxes: FloatArray) -> list[list[float]]:
     return found
 
 
-def _place(scene: Scene, spot: Spot) -> list[float]:
+def _place(scene: Scene, spot: Point) -> list[float]:
     return _places(scene, np.array([spot]))[0]
 
 

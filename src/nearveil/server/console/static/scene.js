@@ -9,7 +9,7 @@ export function legendOf(story) {
   const entries = [["star", "blue", "the made-up person"], ["dashes", "blue", "100 m around them"]];
   if (story.published_place) entries.push(["diamond", "vermilion", "where they are published"]);
   entries.push(["question", "question", "a question"]);
-  if (story.steps.some((step) => step.accounts.length)) entries.push(["triangle", "purple", "an account of the attacker (colluder)"]);
+  if (story.steps.some((step) => step.accounts.length)) entries.push(["triangle", "purple", "an account of the attacker (account)"]);
   if (story.steps.some((step) => step.circles.length) || story.result.circles.length) entries.push(["circle", "orange", "a circle found"]);
   if (story.steps.some((step) => step.cells || step.ring_m)) entries.push(["area", "green", "still possible"]);
   if (story.others.length) entries.push(["circle", "ink", "others located"]);
