@@ -93,10 +93,10 @@ class Adaptive(Attack):
 
     def locate(self, oracle: PersonOracle, start: Point | None = None) -> AttackResult:
         """Find the one user whom an oracle answers about, without accounts."""
-        from nearveil.attacks.adaptive_rings import Prior, RingSearch
+        from nearveil.attacks.user_search import UserSearch
 
         prior = Prior(self.half_extent_m, self.tau_m, start)
-        return RingSearch(oracle, prior, most_queries=self.most_queries, checks=self.checks).run(self.name)
+        return UserSearch(oracle, prior, most_queries=self.most_queries, checks=self.checks).run(self.name)
 
     def _run(self, inquiry: Inquiry, start: Point) -> Finding:
         has_exact_lists = bool(getattr(inquiry.oracle, "has_exact_lists", False))

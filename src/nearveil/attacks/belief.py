@@ -183,6 +183,15 @@ class Belief:
         logs = np.array([one.log_likelihood(cell)[0, column] for one in bounds])
         return bool(np.mean(logs < math.log(0.05)) <= 0.2)
 
+    @property
+    def possible(self) -> list[int]:
+        """Numbers of the hypotheses that explain all answers."""
+        return np.flatnonzero(self.weights.any(axis=0)).tolist()
+
+    def reach_m(self, point: Point) -> float:
+        """Greatest distance from a point to anything that is possible."""
+        return float((distances_m(self.cells, point) + math.sqrt(2) * self.cells[:, 2]).max())
+
     def mean(self) -> Point:
         """The expected point."""
         return point_of(self.mass @ self.cells[:, :2])
@@ -200,26 +209,12 @@ class Belief:
         return float(reach_m[order[min(last, len(order) - 1)]])
 
     def enclosing_circle(self) -> tuple[Point, float]:
-        """A small circle around everything that is possible: its center, and a radius that holds it all.
-
-        Ever shorter steps towards the farthest corner lead to the smallest circle; any center gives a true radius.
-        """
-        centers, half_m = self.cells[:, :2], self.cells[:, 2:]
-        at = ((centers - half_m).min(axis=0) + (centers + half_m).max(axis=0)) / 2
-        best, radius_m = at, math.inf
-        for turn in range(2, 42):
-            far = np.abs(centers - at) + half_m
-            farthest = int((far**2).sum(axis=1).argmax())
-            if (reach_m := math.hypot(*far[farthest])) < radius_m:
-                best, radius_m = at, reach_m
-            corner = centers[farthest] + np.where(centers[farthest] >= at, half_m[farthest], -half_m[farthest])
-            at = at + (corner - at) / turn
-        exact = [one for one in self._evidence if np.max(one.error_m) == 0 and np.max(one.high_m) < radius_m]
-        if exact:
-            # A ring around a point is a circle already.
-            least = min(exact, key=lambda one: float(np.max(one.high_m)))
-            return least.point, float(np.max(least.high_m))
-        return point_of(best), float(radius_m)
+        """A small circle around everything that is possible: its center, and a radius that holds it all."""
+        center, radius_m = circle_around(self.cells)
+        # A ring around a point is a circle already.
+        rings = [(float(np.max(one.high_m)), one.point) for one in self._evidence if self._is_exact]
+        least_m, point = min(rings, default=(math.inf, center))
+        return (point, least_m) if least_m < radius_m else (center, radius_m)
 
     def sample(self, count: int, rng: np.random.Generator, *, tilt: float = 0.0) -> Sample:
         """Draw points and hypotheses, each for the same share of the weights.
@@ -253,6 +248,21 @@ class Sample:
     hypothesis: IntArray
     half_m: FloatArray
     weight: FloatArray
+
+
+def circle_around(cells: FloatArray) -> tuple[Point, float]:
+    """A small circle that holds cells: ever shorter steps towards the farthest corner lead to the smallest."""
+    centers, half_m = cells[:, :2], cells[:, 2:]
+    at = ((centers - half_m).min(axis=0) + (centers + half_m).max(axis=0)) / 2
+    best, radius_m = at, math.inf
+    for turn in range(2, 42):
+        far = np.abs(centers - at) + half_m
+        farthest = int((far**2).sum(axis=1).argmax())
+        if (reach_m := math.hypot(*far[farthest])) < radius_m:
+            best, radius_m = at, reach_m
+        corner = centers[farthest] + np.where(centers[farthest] >= at, half_m[farthest], -half_m[farthest])
+        at = at + (corner - at) / turn
+    return point_of(best), float(radius_m)
 
 
 def below(edge_m: FloatArray | float, away_m: FloatArray, spread_m: FloatArray) -> FloatArray:

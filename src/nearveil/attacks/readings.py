@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nearveil.attacks.belief import Evidence
 from nearveil.attacks.oracle import BandOracle, DistanceOracle, FilterOracle, PersonOracle, Point
 from nearveil.types import FloatArray
 
@@ -28,10 +29,10 @@ _SLACK_M = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Query:
     """A place, and a radius where the service takes one."""
 
-    place: Point
+    point: Point
     radius_m: float | None = None
 
 
@@ -62,7 +63,7 @@ class Reading(ABC):
 
     def __init__(self, oracle: PersonOracle) -> None:
         self._tolerance = oracle.tolerance
-        self._asked: list[Question] = []
+        self._asked: list[Query] = []
 
     @property
     def is_exhaustive(self) -> bool:
@@ -83,7 +84,7 @@ class Reading(ABC):
         """Rules to be told apart. An answer may change them; those that are left out then have smaller rings."""
 
     @abstractmethod
-    def ask(self, question: Question) -> str:
+    def ask(self, query: Query) -> str:
         """Ask, remember the answer, and return it as text."""
 
     @abstractmethod
@@ -109,11 +110,13 @@ class Reading(ABC):
         The answer is a multiple of the number of edges that are nearer, which counts as no less and no more than that.
         """
 
-    def rings(self) -> FloatArray:
-        """All answers under all rules: for each rule rows (x, y, least, greatest)."""
-        asked = range(len(self._asked))
-        rows = [[(*self._asked[number].place, *self._bounds(rule, number)) for number in asked] for rule in self.rules]
-        return np.array(rows, dtype=np.float64).reshape(len(self.rules), len(asked), 4)
+    def evidence(self) -> list[Evidence]:
+        """All answers under all rules."""
+        found = []
+        for number, query in enumerate(self._asked):
+            low_m, high_m = np.array([self._bounds(rule, number) for rule in self.rules], dtype=np.float64).T
+            found.append(Evidence(query.point, low_m, high_m))
+        return found
 
     def _bounds(self, rule: Rule, number: int) -> Bounds:
         low, high = self.exact_bounds(rule, number)
@@ -148,7 +151,7 @@ class DistanceReading(Reading):
     def __init__(
         self,
         oracle: DistanceOracle,
-        asked: Sequence[Question] = (),
+        asked: Sequence[Query] = (),
         answers: Sequence[float] = (),
         *,
         often: int = _OFTEN,
@@ -164,10 +167,10 @@ class DistanceReading(Reading):
         """Rules to be told apart."""
         return self._rules
 
-    def ask(self, question: Question) -> str:
+    def ask(self, query: Query) -> str:
         """Ask, and remember the answer."""
-        answer = self._oracle.distance(question.place)
-        self._asked.append(question)
+        answer = self._oracle.distance(query.point)
+        self._asked.append(query)
         self._answers.append(answer)
         steps = self._possible_steps()
         if steps != self._steps or len(self._asked) == 1:
@@ -178,7 +181,7 @@ class DistanceReading(Reading):
     @property
     def asked_and_answered(self) -> tuple[FloatArray, FloatArray]:
         """Places, and the numbers that the service showed there."""
-        return np.array([question.place for question in self._asked]), np.array(self._answers)
+        return np.array([query.point for query in self._asked]), np.array(self._answers)
 
     def otherwise(self) -> Reading | None:
         """The greatest answer may have no end; or distances are rounded more coarsely, the farther away somebody is."""
@@ -243,7 +246,7 @@ class DistanceReading(Reading):
         """How answers depend on distance, for each rule."""
         del radius_m
         finest, least = min(rule.step for rule in self.rules), float(not self._shows_zero)
-        # One question tells enough of finer steps, and to count them takes long.
+        # One query tells enough of finer steps, and to count them takes long.
         coarser = max(1.0, _FINEST_PLANNED_M / max(rule.step_m for rule in self.rules))
         return np.array([
             (
@@ -336,7 +339,7 @@ class BandReading(Reading):
     """A band, with its edges. The service may round the distance before it looks for the band.
 
     Where bands that were not seen yet begin and end is a guess, for planning only: that all are as wide. Once one is
-    seen that is not, each question is planned for one edge that was seen, as if it were the radius of a filter.
+    seen that is not, each query is planned for one edge that was seen, as if it were the radius of a filter.
     """
 
     def __init__(self, oracle: BandOracle) -> None:
@@ -350,10 +353,10 @@ class BandReading(Reading):
         widths = [high - low for low, high in self._answers if high < math.inf]
         return _rounded_first(min(widths, default=1000.0))
 
-    def ask(self, question: Question) -> str:
+    def ask(self, query: Query) -> str:
         """Ask, and remember the answer."""
-        low, high = self._oracle.band(question.place)
-        self._asked.append(question)
+        low, high = self._oracle.band(query.point)
+        self._asked.append(query)
         self._answers.append((low, high))
         return f"{low:g} m and more" if math.isinf(high) else f"{low:g} to {high:g} m"
 
@@ -402,14 +405,14 @@ class FilterReading(Reading):
         """Rules to be told apart."""
         return self._rules
 
-    def ask(self, question: Question) -> str:
+    def ask(self, query: Query) -> str:
         """Ask, and remember the answer."""
-        if question.radius_m is None:
+        if query.radius_m is None:
             raise ValueError("a filter needs a radius")
-        inside = self._oracle.within(question.place, question.radius_m)
-        self._asked.append(question)
+        inside = self._oracle.within(query.point, query.radius_m)
+        self._asked.append(query)
         self._answers.append(inside)
-        return f"{'within' if inside else 'not within'} {question.radius_m:g} m"
+        return f"{'within' if inside else 'not within'} {query.radius_m:g} m"
 
     def exact_bounds(self, rule: Rule, number: int) -> Bounds:
         """The ring of one answer."""
