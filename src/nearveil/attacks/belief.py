@@ -122,12 +122,15 @@ class Belief:
 
     def learn(
         self, evidence: Sequence[Evidence], *, log_chances: FloatArray | None = None,
-        hint: Callable[[FloatArray], FloatArray] | None = None,
+        hint: Callable[[FloatArray], FloatArray] | None = None, again: bool = False,
     ) -> bool:  # fmt: skip
         """Take in answers; False if nothing is possible any more.
 
         ``log_chances`` and ``hint`` replace those of before: how likely hypotheses are, and cells by all answers.
         """
+        if again:
+            # Bounds of answers before are narrower now.
+            self._evidence, self._logs = [], np.zeros_like(self._logs)
         self._evidence += evidence
         self._hint = hint
         if log_chances is not None:

@@ -7,16 +7,18 @@ found only if predicted answers came true, and its radius allows for what no ave
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
 
-from nearveil.attacks.adaptive import Adaptive, ListSearch, PlainSearch
+from nearveil.attacks.adaptive import _SAMPLES, Adaptive, ListSearch, PlainSearch
+from nearveil.attacks.banded_lists import BandedLists, Bands, find_bands
 from nearveil.attacks.base import Answered, Finding, Inquiry, Outcome, inward_angle, step_from
 from nearveil.attacks.belief import NONSENSE, Belief
 from nearveil.attacks.lists import ERROR_SHARES, ERRORS_M, Hypotheses, RankedLists, share_left_out
-from nearveil.attacks.oracle import Point
+from nearveil.attacks.oracle import OutOfQueriesError, Point
+from nearveil.attacks.planner import best_query
 from nearveil.nearby.index import Person
 
 # Moves of accounts show this many queries later, at most.
@@ -33,6 +35,7 @@ _NOISE_TIMES = 4.3
 # A look from this part of the region away: a service that shows the target there does not go by distance.
 _AFAR = 0.5
 _ABSENT = 3
+_LARGE_M = 35.0
 DROPS, OTHERS = 1.0, 0.3
 _GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 # Errors below this hardly contradict a plain service.
@@ -45,6 +48,7 @@ class DisturbedSearch(ListSearch):
     def __init__(self, attack: Adaptive, inquiry: Inquiry, start: Point) -> None:
         super().__init__(attack, inquiry, start)
         self._answers, self._contradictions, self._looked = 0, 0, False
+        self._has_tried_bands = False
         self._belief, self._lists = Belief(self._prior, np.zeros(1)), self._new_lists(self._hypotheses())
 
     def run(self) -> Finding:
@@ -59,6 +63,14 @@ class DisturbedSearch(ListSearch):
         if self._left > 0 and not self._is_asked_twice():
             self._inquiry.ask(self._inquiry.history[-1].place)
         self._read_again()
+        if self._may_be_banded() and self._error_m > _LARGE_M and (found := self._try_bands()):
+            return found
+        found = self._search()
+        if found.outcome is Outcome.CONTRADICTION and self._may_be_banded():
+            return self._try_bands() or found
+        return found
+
+    def _search(self) -> Finding:
         estimate, radius_m = self._estimate()
         while self._left > self._cost_of_checks:
             query = self._best_query(self._lists, self._belief)
@@ -86,6 +98,97 @@ class DisturbedSearch(ListSearch):
         if rows.error_share[at] == ERROR_SHARES[-1] or not self._belief.explains_most():
             return Finding(Outcome.CONTRADICTION, estimate)
         return Finding(outcome, estimate, radius_m=radius_m)
+
+    # -- lists in bands
+
+    def _may_be_banded(self) -> bool:
+        """Whether the order is stable, nobody is left out, moves show at once, and bands were not looked for before."""
+        is_stable = not self._lists.hypotheses.error_share.any() and self._lists.drop <= NONSENSE
+        return is_stable and not self._inquiry.waits and not self._has_tried_bands
+
+    @property
+    def _error_m(self) -> float:
+        """The error of accounts to expect."""
+        return float(self._belief.weights.sum(axis=0) @ self._lists.hypotheses.error_m)
+
+    def _try_bands(self) -> Finding | None:
+        """Measure bands, and search by them; None if there are none, with all answers read again."""
+        self._has_tried_bands = True
+        try:
+            bands = find_bands(self._answer_at, self._accounts, [self._start, *self._quiet_points()])
+            found = bands and self._search_in_bands(bands)
+        except OutOfQueriesError:
+            found = Finding(Outcome.OUT_OF_QUERIES, self._belief.mean())
+        if found is None:
+            self._read_again()
+        return found
+
+    def _quiet_points(self) -> list[Point]:
+        """Points where few users may be: the corners of the region."""
+        (x, y) = self._attack.half_extent_m
+        return [(0.98 * x * east, 0.98 * y * north) for east in (-1, 1) for north in (-1, 1)]
+
+    def _answer_at(self, point: Point, radius_of: Mapping[Person, float]) -> Sequence[Person]:
+        if self._left <= 0:
+            raise OutOfQueriesError("the attack has asked as often as it may")
+        angle = self._rng.uniform(0, 2 * math.pi)
+        return self._ask(point, {
+            account: (radius_m, self._inside(point, radius_m, angle + _GOLDEN_ANGLE * number))
+            for number, (account, radius_m) in enumerate(radius_of.items())
+        }).answer  # fmt: skip
+
+    def _search_in_bands(self, bands: Bands) -> Finding | None:
+        """Search by edges of bands; None if no point agrees with them."""
+        lists = BandedLists(self._inquiry.target, self._inquiry.oracle.k, self._start, bands)
+        belief = Belief(self._prior, lists.log_chances)
+        known = 0
+        while True:
+            for answered in self._inquiry.history[known:]:
+                lists.add(answered)
+            known = len(self._inquiry.history)
+            for cells in (None, belief.cells):
+                if not lists.compare(cells) or not belief.learn(lists.evidence(), again=True):
+                    return None
+            self._inquiry.note_cells(belief.cells)
+            center, radius_m = belief.enclosing_circle()
+            if radius_m <= self._attack.tau_m or self._left <= 0:
+                break
+            sample = belief.sample(_SAMPLES, self._rng)
+            query, _ = best_query(
+                lists.queries(belief, sample, self._rng), lambda one: lists.chances(one, sample), sample, self._attack.tau_m
+            )
+            radius_of = {account: radius for account, radius in zip(bands.accounts, query.radii_m.tolist(), strict=True)
+                         if not math.isnan(radius)}  # fmt: skip
+            self._answer_at(query.point, radius_of)
+        if radius_m > self._attack.tau_m:
+            mean = belief.mean()
+            center, radius_m = mean, belief.radius_at(mean)
+        is_confirmed = self._is_seen_by_distance(center) and self._comes_in_bands(center, radius_m, bands.width_m)
+        if not is_confirmed:
+            return Finding(Outcome.OUT_OF_QUERIES if self._left <= 0 else Outcome.CONTRADICTION, center)
+        outcome = Outcome.FOUND if radius_m <= self._attack.tau_m else Outcome.OUT_OF_QUERIES
+        return Finding(outcome, center, radius_m=radius_m)
+
+    def _comes_in_bands(self, estimate: Point, radius_m: float, width_m: float) -> bool:
+        """Whether the target is in the first band from a little nearer than its edge, and not from a little beyond it.
+
+        An account in the next band comes after it, or one in the first band before it, whatever the order in a band.
+        """
+        turn, told = self._rng.uniform(0, 2 * math.pi), 0
+        gap_m = radius_m + 0.02 * width_m
+        farther_m = (math.floor(radius_m / width_m) + 1.5) * width_m
+        number = 0
+        while self._left > 0 and (number < _CHECKS or told < _LEAST_OF_EACH):
+            is_inside = number % 2 == 0
+            away_m = max(width_m - gap_m, 0.0) if is_inside else width_m + gap_m
+            expected = (farther_m, False) if is_inside else (width_m / 2, True)
+            came_true = self._try(step_from(estimate, turn + _GOLDEN_ANGLE * number, away_m), [expected])
+            if not all(one for _, one in came_true):
+                return False
+            told += len(came_true)
+            number += 1
+        # In a band that is full, some are never listed.
+        return number >= _CHECKS and told >= _LEAST_OF_EACH
 
     # -- what the service does to lists
 
@@ -166,9 +269,8 @@ class DisturbedSearch(ListSearch):
 
         On a grid accounts are displaced alike from query to query: no average gets rid of it.
         """
-        mean, chances = self._belief.mean(), self._belief.weights.sum(axis=0)
-        error_m = float(chances @ self._lists.hypotheses.error_m)
-        least_m = (_ERRORS_ALONE if len(self._accounts) == 1 else _ERRORS) * error_m
+        mean = self._belief.mean()
+        least_m = (_ERRORS_ALONE if len(self._accounts) == 1 else _ERRORS) * self._error_m
         return mean, max(self._belief.radius_at(mean), least_m)
 
     @property
