@@ -16,7 +16,7 @@ import numpy as np
 
 from nearveil.attacks.base import Answered
 from nearveil.attacks.belief import Belief, Evidence, Sample, distances_m
-from nearveil.attacks.lists import ListQuery
+from nearveil.attacks.lists import Cutoff, ListQuery
 from nearveil.attacks.oracle import Point, point_of
 from nearveil.nearby.index import Person
 from nearveil.types import FloatArray
@@ -161,12 +161,23 @@ class BandedLists:
         self._target, self._k, self._start, self._bands = target, k, start, bands
         self.log_chances = np.zeros(len(bands.accounts) + 1)
         self._history: list[Answered] = []
+        self._cutoff = Cutoff()
         self._before: set[Person] = set()
         self._after: set[Person] = set()
 
     def add(self, answered: Answered) -> None:
         """Take in an answer."""
         self._history.append(answered)
+        radius_of = {account: math.dist(answered.place, at) for account, at in answered.accounts.items()}
+        self._cutoff.agrees(radius_of, answered.answer, is_full=self._is_full(answered))
+
+    def _is_full(self, answered: Answered) -> bool:
+        return len(answered.answer) >= self._k
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether lists end where the first band ends: then they are in no order, and who is in them is all they tell."""
+        return self._cutoff.high_m < 1.1 * self._bands.width_m
 
     def compare(self, cells: FloatArray | None) -> bool:
         """Learn who comes before and after the target within a band, given where it may be; False if it cannot be."""
@@ -242,8 +253,14 @@ class BandedLists:
                 elif is_listed:
                     high = min(high, edge)
             is_possible = low < high
-            lows.append(low * self._bands.width_m * (1 - self._bands.slack) if is_possible else math.inf)
-            highs.append(high * self._bands.width_m * (1 + self._bands.slack) if is_possible else math.inf)
+            low_m = low * self._bands.width_m * (1 - self._bands.slack)
+            high_m = high * self._bands.width_m * (1 + self._bands.slack)
+            if is_listed:
+                high_m = min(high_m, self._cutoff.high_m)
+            elif not self._is_full(answered):
+                low_m = max(low_m, self._cutoff.low_m)
+            lows.append(low_m if is_possible else math.inf)
+            highs.append(high_m if is_possible else math.inf)
         tells = bool(band_of) and not is_listed
         chance_to_see = (lambda cells, away_m: self._reach(cells[:, :2], away_m)) if tells else None
         return Evidence(
@@ -310,6 +327,8 @@ class BandedLists:
                 edge_m = (math.floor(radius_m / width_m) + (number >= sample.hypothesis)) * width_m
                 code = 2 * code + (away_m >= edge_m)
         seen = self._reach(sample.points, away_m)
+        if self.is_cut_off:
+            seen = np.where(away_m < self._cutoff.high_m, 0.99, 0.01)
         _, answer = np.unique(code, return_inverse=True)
         table = np.zeros((len(code), answer.max() + 3))
         table[np.arange(len(code)), answer] = seen

@@ -29,12 +29,14 @@ _LEAST_ANSWERS = 6
 # that come after it, and more for each that did not. More checks make fewer results wrong, and cost queries.
 _CHECKS, _LEAST_OF_EACH, _MORE_CHECKS, _MOST_CONTRADICTIONS = 6, 2, 4, 2
 # The target is hardly farther away than so many times the error of accounts: with one, and with several.
-_ERRORS_ALONE, _ERRORS = 2.0, 1.6
+_ERRORS_ALONE, _ERRORS = 2.4, 2.2
 # An account so many times the noise farther away than the target hardly comes before it.
 _NOISE_TIMES = 4.3
 # A look from this part of the region away: a service that shows the target there does not go by distance.
 _AFAR = 0.5
 _ABSENT = 3
+# Moves show late if that explains more than so many pairs of accounts that are so far out of order.
+_LATE, _FAR_M = 1, 150.0
 _LARGE_M = 35.0
 DROPS, OTHERS = 1.0, 0.3
 _GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
@@ -57,6 +59,7 @@ class DisturbedSearch(ListSearch):
         if delay:
             # Who waits until moves show has a plain service.
             self._inquiry.waits = delay
+        if delay and self._is_plain(self._shifted(delay)):
             found = PlainSearch(self._attack, self._inquiry, self._start, replayed=self._shifted(delay)).run()
             if found is not None:
                 return found
@@ -163,13 +166,15 @@ class DisturbedSearch(ListSearch):
         if radius_m > self._attack.tau_m:
             mean = belief.mean()
             center, radius_m = mean, belief.radius_at(mean)
-        is_confirmed = self._is_seen_by_distance(center) and self._comes_in_bands(center, radius_m, bands.width_m)
+        is_confirmed = self._is_seen_by_distance(center) and self._comes_in_bands(
+            center, radius_m, bands.width_m, is_cut_off=lists.is_cut_off
+        )
         if not is_confirmed:
             return Finding(Outcome.OUT_OF_QUERIES if self._left <= 0 else Outcome.CONTRADICTION, center)
         outcome = Outcome.FOUND if radius_m <= self._attack.tau_m else Outcome.OUT_OF_QUERIES
         return Finding(outcome, center, radius_m=radius_m)
 
-    def _comes_in_bands(self, estimate: Point, radius_m: float, width_m: float) -> bool:
+    def _comes_in_bands(self, estimate: Point, radius_m: float, width_m: float, *, is_cut_off: bool) -> bool:
         """Whether the target is in the first band from a little nearer than its edge, and not from a little beyond it.
 
         An account in the next band comes after it, or one in the first band before it, whatever the order in a band.
@@ -183,9 +188,10 @@ class DisturbedSearch(ListSearch):
             away_m = max(width_m - gap_m, 0.0) if is_inside else width_m + gap_m
             expected = (farther_m, False) if is_inside else (width_m / 2, True)
             came_true = self._try(step_from(estimate, turn + _GOLDEN_ANGLE * number, away_m), [expected])
-            if not all(one for _, one in came_true):
+            last = self._inquiry.history[-1].answer
+            if not all(one for _, one in came_true) or (is_cut_off and (self._inquiry.target in last) != is_inside):
                 return False
-            told += len(came_true)
+            told += max(len(came_true), is_cut_off)
             number += 1
         # In a band that is full, some are never listed.
         return number >= _CHECKS and told >= _LEAST_OF_EACH
@@ -209,13 +215,20 @@ class DisturbedSearch(ListSearch):
         return Hypotheses(table[:, 0], table[:, 1], -steep * np.arange(len(table)))
 
     def _delay(self) -> int:
-        """After how many queries a move of an account shows, if that explains all answers; else 0."""
-        for delay in range(1, _MOST_DELAY + 1):
-            lists, shifted = self._new_lists(None), self._shifted(delay)
-            are_placed = all(account in one.accounts for one in shifted for account in self._accounts if account in one.answer)
-            if are_placed and all(lists.read(one) is not None for one in shifted):
-                return delay
-        return 0
+        """After how many queries moves of accounts show, if that explains all answers, or far better than at once."""
+        wrong = {}
+        for delay in range(_MOST_DELAY + 1):
+            shifted = self._shifted(delay)
+            if all(account in one.accounts for one in shifted for account in self._accounts if account in one.answer):
+                wrong[delay] = sum(map(_count_out_of_order, shifted))
+                if delay and self._is_plain(shifted):
+                    return delay
+        best = min(wrong, key=lambda delay: (wrong[delay], delay), default=0)
+        return best if wrong.get(0, 0) > wrong.get(best, 0) + _LATE else 0
+
+    def _is_plain(self, answers: Sequence[Answered]) -> bool:
+        lists = self._new_lists(None)
+        return all(lists.read(one) is not None for one in answers)
 
     def _shifted(self, delay: int) -> list[Answered]:
         """All answers, with accounts where they were so many queries before."""
@@ -348,6 +361,12 @@ class DisturbedSearch(ListSearch):
             for account, (_, is_before) in zip(self._accounts, expected, strict=False)
             if account in answer or must_be_listed
         ]
+
+
+def _count_out_of_order(answered: Answered) -> int:
+    """Number of pairs of accounts that are listed against the order of their distances, by far."""
+    radii_m = [math.dist(answered.place, answered.accounts[one]) for one in answered.answer if one in answered.accounts]
+    return sum(first > second + _FAR_M for first, second in combinations(radii_m, 2))
 
 
 def is_same_order(one: Sequence[Person], other: Sequence[Person]) -> bool:

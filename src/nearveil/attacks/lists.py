@@ -22,7 +22,7 @@ from nearveil.nearby.index import Person
 from nearveil.types import FloatArray
 
 # Users live in clusters, so counts of them tell less than if they were spread at random: 1 believes them fully.
-_TEMPER = 0.7
+_TEMPER, _MOST_COUNTED = 0.7, 30
 # Counts before the target vary by about this factor (as a logarithm) from one side of it to another.
 _COUNT_SPREAD = 0.5
 # Errors that services may have. Finer steps know the error better, and take longer.
@@ -158,17 +158,23 @@ class RankedLists:
         high_m = min(after, default=math.inf)
 
         def chance_to_see(cells: FloatArray, away_m: FloatArray) -> FloatArray:
-            return self._reach(cells[:, :2], away_m)
+            return self._chance_to_see(point, cells[:, :2], away_m, np.array([*radius_of.values()]))
 
         return Evidence(
             point, np.full(len(rows.error_m), min(low_m, high_m)), np.full(len(rows.error_m), max(low_m, high_m)),
             rows.error_m, rows.error_share, is_listed=is_listed, chance_to_see=chance_to_see, left_out=self.drop,
         )  # fmt: skip
 
-    def _reach(self, points: FloatArray, away_m: FloatArray) -> FloatArray:
-        """Chance that the target is listed from a distance: about as far as from the start."""
-        reach_m = np.maximum(distances_m(points, self._start), 50.0)
-        return np.asarray(np.clip(1 / (1 + (away_m / reach_m) ** 6), CLIP, 1 - CLIP))
+    def _chance_to_see(
+        self, point: Point, points: FloatArray, away_m: FloatArray, radii_m: FloatArray
+    ) -> FloatArray:
+        """Chance that the target is listed from a distance: about as far as from the start, or as the crowds say."""
+        from_start_m = np.maximum(distances_m(points, self._start), 50.0)
+        as_at_start = np.clip(1 / (1 + (away_m / from_start_m) ** 6), CLIP, 1 - CLIP)
+        density = self._crowds.density_at(point, points, self._start, self.ahead, self._tau_m)
+        ahead = density * away_m**2 + (radii_m < away_m[:, None]).sum(axis=1)
+        by_crowds = np.clip(chance_to_be_listed(ahead, self._k), CLIP, 1 - CLIP)
+        return np.asarray((as_at_start + by_crowds) / 2)
 
     def log_chances(self) -> FloatArray:
         """How likely hypotheses are by the order of the attacker's own accounts, which only errors disturb.
@@ -237,11 +243,12 @@ class RankedLists:
         known = self._ahead_at.get(query.point) if rows.are_plain else None
         count = nearer.sum(axis=1)
         if not rows.are_plain:
-            seen = self._reach(sample.points, away_m)
+            seen = self._chance_to_see(query.point, sample.points, away_m, radii_m)
         elif known is None:
             seen = chance_to_be_listed(density * away_m**2 + count, k)
         else:
             seen = chance_to_be_listed(known + count - 0.5, k, spread=0.05)
+        seen = np.where(away_m > self._cutoff.high_m, 0.02, seen)
         # An account is listed beyond a target that is not if fewer users are nearer to the point than a list has room.
         before = np.minimum(density[:, None] * radii_m**2, np.inf if known is None else known)
         is_listed = (radii_m < away_m[:, None]) & (before + np.arange(1, len(radii_m) + 1) <= k)
@@ -353,7 +360,9 @@ class Crowds:
             seen = chance_to_be_listed(density * distances_m(points, (x, y)) ** 2, self._k)
             score = score + 0.5 * np.log(np.maximum(1 - seen, 0.02))
         for point, ahead in ahead_at.items():
-            score = score + _TEMPER * self._by_counts(distances_m(points, point) ** 2, point, ahead)
+            # Clusters make counts vary more than chance does: a large one tells no more than this.
+            temper = min(_TEMPER, _MOST_COUNTED / (ahead + 1))
+            score = score + temper * self._by_counts(distances_m(points, point) ** 2, point, ahead)
         return score
 
     def _by_ratios(self, points: FloatArray, ahead_at: Mapping[Point, int]) -> FloatArray:
