@@ -176,7 +176,7 @@ class BandedLists:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether lists end where the first band ends: then they are in no order, and who is in them is all they tell."""
+        """Whether lists end where the first band ends: then they are in no order, and tell only who is in them."""
         return self._cutoff.high_m < 1.1 * self._bands.width_m
 
     def compare(self, cells: FloatArray | None) -> bool:
@@ -237,7 +237,9 @@ class BandedLists:
         at = answer.index(self._target) if is_listed else len(answer)
         ranges, band_of = self._ranges(answered), self._bands_of_accounts(answered)
         least = max((ranges[one][0] + 1 for one in answer[:at] if one in self._after and one in ranges), default=0.0)
-        most = min((ranges[one][1] for one in answer[at + 1 :] if one in self._before and one in ranges), default=math.inf)
+        most = min(
+            (ranges[one][1] for one in answer[at + 1 :] if one in self._before and one in ranges), default=math.inf
+        )
         lows, highs = [], []
         for rule in range(len(self.log_chances)):
             low, high = least, most

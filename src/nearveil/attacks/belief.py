@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nearveil.attacks.oracle import Point, point_of
-from nearveil.types import BoolArray, FloatArray, IntArray
+from nearveil.types import FloatArray, IntArray
 
 # More cells make a sharper belief, and slower queries.
 MOST_CELLS = 1500

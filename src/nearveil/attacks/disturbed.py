@@ -9,39 +9,44 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nearveil.attacks.adaptive import _SAMPLES, Adaptive, ListSearch, PlainSearch
 from nearveil.attacks.banded_lists import BandedLists, Bands, find_bands
 from nearveil.attacks.base import Answered, Finding, Inquiry, Outcome, inward_angle, step_from
 from nearveil.attacks.belief import NONSENSE, Belief
+from nearveil.attacks.list_search import SAMPLES, ListSearch, PlainSearch
 from nearveil.attacks.lists import ERROR_SHARES, ERRORS_M, Hypotheses, RankedLists, share_left_out
 from nearveil.attacks.oracle import OutOfQueriesError, Point
 from nearveil.attacks.planner import best_query
 from nearveil.nearby.index import Person
 
-# Moves of accounts show this many queries later, at most.
-_MOST_DELAY = 5
+if TYPE_CHECKING:
+    from nearveil.attacks.adaptive import Adaptive
+
+# Moves of accounts show this many queries later, at most; late is what explains more than one pair of accounts that are
+# out of order by far. Smaller values take grids for delays.
+_MOST_DELAY, _LATE, _FAR_M = 5, 1, 150.0
 # Answers that a result needs at least: fewer agree with each other by chance.
 _LEAST_ANSWERS = 6
 # So many predicted answers must come true, at least two of them of accounts that come before the target and two of such
 # that come after it, and more for each that did not. More checks make fewer results wrong, and cost queries.
 _CHECKS, _LEAST_OF_EACH, _MORE_CHECKS, _MOST_CONTRADICTIONS = 6, 2, 4, 2
-# The target is hardly farther away than so many times the error of accounts: with one, and with several.
-_ERRORS_ALONE, _ERRORS = 2.4, 2.2
+# The target is hardly farther away than so many times the error of accounts: more makes more radii hold, and fewer of
+# them small enough.
+_ERRORS = 2.8
 # An account so many times the noise farther away than the target hardly comes before it.
 _NOISE_TIMES = 4.3
-# A look from this part of the region away: a service that shows the target there does not go by distance.
-_AFAR = 0.5
-_ABSENT = 3
-# Moves show late if that explains more than so many pairs of accounts that are so far out of order.
-_LATE, _FAR_M = 1, 150.0
-_LARGE_M = 35.0
-DROPS, OTHERS = 1.0, 0.3
+# A look from this part of the region away, unless so many answers were without the target: a service that shows the
+# target everywhere does not go by distance.
+_AFAR, _ABSENT = 0.5, 3
+# Errors below the first hardly contradict a plain service; from the second on they may be bands, which cost queries to
+# look for.
+_NOTICEABLE_M, _LARGE_M = 20.0, 35.0
+# How much less likely each larger error is (as a logarithm), where lists leave users out, and where they do not.
+_STEEP, _FLAT = 1.0, 0.3
 _GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
-# Errors below this hardly contradict a plain service.
-_NOTICEABLE_M = 20.0
 
 
 class DisturbedSearch(ListSearch):
@@ -111,15 +116,18 @@ class DisturbedSearch(ListSearch):
 
     @property
     def _error_m(self) -> float:
-        """The error of accounts to expect."""
-        return float(self._belief.weights.sum(axis=0) @ self._lists.hypotheses.error_m)
+        """The error of accounts to expect: its geometric mean, as errors that are hardly possible are large."""
+        errors_m = self._lists.hypotheses.error_m
+        if not errors_m.any():
+            return 0.0
+        return float(np.exp(self._belief.weights.sum(axis=0) @ np.log(errors_m)))
 
     def _try_bands(self) -> Finding | None:
         """Measure bands, and search by them; None if there are none, with all answers read again."""
         self._has_tried_bands = True
         try:
             bands = find_bands(self._answer_at, self._accounts, [self._start, *self._quiet_points()])
-            found = bands and self._search_in_bands(bands)
+            found = self._search_in_bands(bands) if bands else None
         except OutOfQueriesError:
             found = Finding(Outcome.OUT_OF_QUERIES, self._belief.mean())
         if found is None:
@@ -156,10 +164,8 @@ class DisturbedSearch(ListSearch):
             center, radius_m = belief.enclosing_circle()
             if radius_m <= self._attack.tau_m or self._left <= 0:
                 break
-            sample = belief.sample(_SAMPLES, self._rng)
-            query, _ = best_query(
-                lists.queries(belief, sample, self._rng), lambda one: lists.chances(one, sample), sample, self._attack.tau_m
-            )
+            sample = belief.sample(SAMPLES, self._rng)
+            query = best_query(lists.queries(belief, sample, self._rng), lists.chances, sample, self._attack.tau_m)
             radius_of = {account: radius for account, radius in zip(bands.accounts, query.radii_m.tolist(), strict=True)
                          if not math.isnan(radius)}  # fmt: skip
             self._answer_at(query.point, radius_of)
@@ -206,13 +212,18 @@ class DisturbedSearch(ListSearch):
         """Errors that a service may have: in meters if lists from one point are in one order, else as a share."""
         history = self._inquiry.history
         is_stable = all(
-            is_same_order(*([each for each in answer if each not in self._accounts] for answer in (one.answer, other.answer)))
-            for one, other in combinations(history, 2) if one.place == other.place
+            is_same_order(
+                *([each for each in answer if each not in self._accounts] for answer in (one.answer, other.answer))
+            )
+            for one, other in combinations(history, 2)
+            if one.place == other.place
         )
-        table = np.array([(error_m, 0.0) for error_m in ERRORS_M] if is_stable else [(0.0, share) for share in ERROR_SHARES])
+        table = np.array(
+            [(error_m, 0.0) for error_m in ERRORS_M] if is_stable else [(0.0, share) for share in ERROR_SHARES]
+        )
         # Rather small errors, and hardly any where lists leave users out, which explains the answers as well.
-        steep = DROPS if share_left_out(history) > NONSENSE else OTHERS
-        return Hypotheses(table[:, 0], table[:, 1], -steep * np.arange(len(table)))
+        steep = _STEEP if share_left_out(history) > NONSENSE else _FLAT
+        return Hypotheses(table[:, 0], table[:, 1], (-steep * np.arange(len(table))).astype(np.float64))
 
     def _delay(self) -> int:
         """After how many queries moves of accounts show, if that explains all answers, or far better than at once."""
@@ -283,7 +294,7 @@ class DisturbedSearch(ListSearch):
         On a grid accounts are displaced alike from query to query: no average gets rid of it.
         """
         mean = self._belief.mean()
-        least_m = (_ERRORS_ALONE if len(self._accounts) == 1 else _ERRORS) * self._error_m
+        least_m = _ERRORS * self._error_m
         return mean, max(self._belief.radius_at(mean), least_m)
 
     @property

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from scipy.special import bdtrc
 
 from nearveil.attacks.base import Answered
-from nearveil.attacks.belief import NONSENSE, Belief, Evidence, Prior, Sample, below, distances_m
+from nearveil.attacks.belief import NONSENSE, Belief, Evidence, Sample, below, distances_m
 from nearveil.attacks.oracle import Point, point_of
 from nearveil.nearby.index import Person
 from nearveil.types import FloatArray
@@ -55,7 +56,8 @@ class Hypotheses:
         return not (self.error_m.any() or self.error_share.any())
 
 
-CLIP = 0.04
+# A user is listed, or not, against all expectation with this chance.
+_SURPRISE = 0.04
 PLAIN = Hypotheses(np.zeros(1), np.zeros(1), np.zeros(1))
 
 
@@ -165,15 +167,13 @@ class RankedLists:
             rows.error_m, rows.error_share, is_listed=is_listed, chance_to_see=chance_to_see, left_out=self.drop,
         )  # fmt: skip
 
-    def _chance_to_see(
-        self, point: Point, points: FloatArray, away_m: FloatArray, radii_m: FloatArray
-    ) -> FloatArray:
+    def _chance_to_see(self, point: Point, points: FloatArray, away_m: FloatArray, radii_m: FloatArray) -> FloatArray:
         """Chance that the target is listed from a distance: about as far as from the start, or as the crowds say."""
         from_start_m = np.maximum(distances_m(points, self._start), 50.0)
-        as_at_start = np.clip(1 / (1 + (away_m / from_start_m) ** 6), CLIP, 1 - CLIP)
+        as_at_start = np.clip(1 / (1 + (away_m / from_start_m) ** 6), _SURPRISE, 1 - _SURPRISE)
         density = self._crowds.density_at(point, points, self._start, self.ahead, self._tau_m)
         ahead = density * away_m**2 + (radii_m < away_m[:, None]).sum(axis=1)
-        by_crowds = np.clip(chance_to_be_listed(ahead, self._k), CLIP, 1 - CLIP)
+        by_crowds = np.clip(chance_to_be_listed(ahead, self._k), _SURPRISE, 1 - _SURPRISE)
         return np.asarray((as_at_start + by_crowds) / 2)
 
     def log_chances(self) -> FloatArray:
@@ -240,7 +240,7 @@ class RankedLists:
         edges = np.column_stack([np.ones(len(nearer)), nearer, np.zeros(len(nearer))])
         rings = np.maximum(edges[:, :-1] - edges[:, 1:], 0.0)
         density = self._crowds.density_at(query.point, sample.points, self._start, self.ahead, self._tau_m)
-        known = self._ahead_at.get(query.point) if rows.are_plain else None
+        known = self.ahead.get(query.point) if rows.are_plain else None
         count = nearer.sum(axis=1)
         if not rows.are_plain:
             seen = self._chance_to_see(query.point, sample.points, away_m, radii_m)
@@ -398,8 +398,6 @@ class Crowds:
                 score = score - (before * math.log(top) + beyond * math.log(1 - top))
         held = [one for one in self._at_least.get(point, []) if 0 < one[1] <= ahead]
         if held:
-            from scipy.special import bdtrc  # noqa: PLC0415
-
             radius_m, least = min(held, key=lambda one: one[0] ** 2 / one[1])
             share = np.minimum(radius_m**2 / np.maximum(squared, 1e-9), 1.0)
             score = score + np.log(np.maximum(bdtrc(least - 1, ahead, share), 1e-40))
@@ -412,7 +410,9 @@ def share_left_out(history: Sequence[Answered]) -> float:
     for number, one in enumerate(history):
         for other in history[:number]:
             if one.place == other.place:
-                users = [[each for each in answered.answer if each not in answered.accounts] for answered in (one, other)]
+                users = [
+                    [each for each in answered.answer if each not in answered.accounts] for answered in (one, other)
+                ]
                 for some, others in (users, users[::-1]):
                     head = some[: 4 * min(map(len, users)) // 5]
                     expected += len(head)

@@ -16,16 +16,12 @@ _WORTH_OF_ENDING = 2.0
 Q = TypeVar("Q")
 
 
-def best_query(
-    queries: Sequence[Q], chances_of: Callable[[Q], FloatArray], sample: Sample, tau_m: float
-) -> tuple[Q, float]:
-    """Return the query with the highest expected worth in bits, and that worth.
+def best_query(queries: Sequence[Q], chances: Callable[[Q, Sample], FloatArray], sample: Sample, tau_m: float) -> Q:
+    """Return the query with the highest expected worth in bits.
 
-    ``chances_of`` a query has a row for each sampled point and a column for each answer; the last tells nothing.
+    ``chances`` of a query has a row for each sampled point and a column for each answer; the last tells nothing.
     """
-    scores = [_worth(chances_of(query), sample, tau_m) for query in queries]
-    best = int(np.argmax(scores))
-    return queries[best], scores[best]
+    return queries[int(np.argmax([_worth(chances(query, sample), sample, tau_m) for query in queries]))]
 
 
 def _worth(chances: FloatArray, sample: Sample, tau_m: float) -> float:
@@ -53,5 +49,3 @@ def _chance_to_end(telling: FloatArray, sample: Sample, tau_m: float) -> float:
 
 def _surprise(chances: FloatArray) -> FloatArray:
     return np.asarray(-chances * np.log2(chances + 1e-12))
-
-

@@ -153,7 +153,7 @@ class UserSearch:
         tables = {radius: reading.steps(radius) for radius in {query.radius_m for query in queries}}
         codes = [reading_codes(tables[query.radius_m], query, sample) for query in queries]
         best = np.argsort([-_surprise(one) for one in codes], kind="stable")[:_FINALISTS]
-        number, _ = best_query(best.tolist(), lambda number: _table(codes[number]), sample, self._prior.tau_m)
+        number = best_query(best.tolist(), lambda number, _: _table(codes[number]), sample, self._prior.tau_m)
         return queries[number]
 
     def _queries(self, reading: Reading, belief: Belief, likely: FloatArray, radius_m: float) -> list[Query]:
