@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,25 +25,15 @@ from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
 
 _RING_STEP, _RING_POINTS, _INNERMOST_M = 0.25, 18, 2.0
-_GRID_POINTS = 1600
 _NEGLIGIBLE = 1e-5
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidates:
+class Candidates(NamedTuple):
     """Points where the target may be, each standing for an area (0 for an address)."""
 
     places_m: FloatArray
     log_weights: FloatArray
     areas_m2: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.log_weights)
-
-    def and_also(self, other: Candidates) -> Candidates:
-        """Return these and others."""
-        pairs = zip(*((each.places_m, each.log_weights, each.areas_m2) for each in (self, other)), strict=True)
-        return Candidates(*map(np.concatenate, pairs))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,13 +52,6 @@ class Prior:
     def __post_init__(self) -> None:
         if not 0 < self.background <= 1:
             raise UsageError("the background of a prior must lie between 0 and 1, and not be 0")
-        if len(self.places_m) != len(self.weights):
-            raise UsageError("a prior needs one weight for each point")
-
-    def known_places(self) -> Candidates:
-        """Return the points of the prior, without the background."""
-        with np.errstate(divide="ignore"):
-            return Candidates(self.places_m, np.log(self.weights), np.zeros(len(self.weights)))
 
     def background_around(self, middle_m: FloatArray) -> Candidates:
         """Return the background as rings of points around one, dense near it: right at every scale with few points."""
@@ -77,25 +61,12 @@ class Prior:
         angles = (np.arange(_RING_POINTS) + 0.5 * (rings[:, None] % 2)) * (2 * math.pi / _RING_POINTS)
         offsets = radii[:, None, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
         points = np.vstack([middle_m[None], middle_m + offsets.reshape(-1, 2)])
+        innermost = math.pi * _INNERMOST_M**2 * math.exp(-_RING_STEP)
         ring_areas = math.pi * radii**2 * 2 * math.sinh(_RING_STEP)
-        areas = np.append(
-            math.pi * _INNERMOST_M**2 * math.exp(-_RING_STEP), np.repeat(ring_areas, _RING_POINTS) / _RING_POINTS
-        )
+        areas = np.append(innermost, np.repeat(ring_areas / _RING_POINTS, _RING_POINTS))
         is_inside = (np.abs(points) <= np.array(self.region.half_extent_m)).all(axis=1)
-        return self._spread_evenly(points[is_inside], areas[is_inside])
-
-    def background_grid(self) -> Candidates:
-        """Return the background as one grid over the region."""
-        width, height = (2 * half for half in self.region.half_extent_m)
-        columns = max(1, round(math.sqrt(_GRID_POINTS * width / height)))
-        rows = max(1, round(_GRID_POINTS / columns))
-        x, y = ((np.arange(count) + 0.5) / count - 0.5 for count in (columns, rows))
-        points = np.stack(np.meshgrid(x * width, y * height), axis=-1).reshape(-1, 2)
-        return self._spread_evenly(points, np.full(len(points), width * height / len(points)))
-
-    def _spread_evenly(self, points_m: FloatArray, areas_m2: FloatArray) -> Candidates:
-        half_width, half_height = self.region.half_extent_m
-        return Candidates(points_m, np.log(self.background * areas_m2 / (4 * half_width * half_height)), areas_m2)
+        points, areas = points[is_inside], areas[is_inside]
+        return Candidates(points, np.log(self.background * areas / (4 * math.prod(self.region.half_extent_m))), areas)
 
 
 def prior_from_points(points: object, region: Region, *, background: float = 0.05) -> Prior:
@@ -113,16 +84,12 @@ def flat_prior(region: Region) -> Prior:
     return Prior(region, np.empty((0, 2)), np.empty(0), 1.0)
 
 
-# The best guesses of a place from weighted candidates: one for each way of counting an error.
+# The best guesses from weighted candidates: one for each way of counting an error.
 
 
-_MOST_STEPS = 300
-_CLOSE_M = 0.05
-_SEEDS = 12
-_MOST_TRIED = 1500
-_MOST_CELLS_ACROSS = 500
-_FINEST_SHARE = 1 / 32
-_HEAVY = 0.01
+_MOST_STEPS, _CLOSE_M = 300, 0.05
+_SEEDS, _MOST_TRIED, _MOST_CELLS_ACROSS = 12, 1500, 500
+_FINEST_SHARE, _HEAVY = 1 / 32, 0.01
 
 
 @kernel
@@ -293,7 +260,11 @@ def best_guesses(places: Candidates, logs: FloatArray, middle: FloatArray, tau_m
         here = (float(middle[0]), float(middle[1]))
         return BayesEstimate(here, here, here, math.nan, math.nan, possible=False)
     weights = np.exp(logs - top)
-    kept = _all_but(weights, _NEGLIGIBLE)
+    # The heaviest, which hold all of the weight but a small share.
+    possible = np.flatnonzero(weights > 1e-12)
+    order = possible[np.argsort(-weights[possible])]
+    sums = np.cumsum(weights[order])
+    kept = order[: int(np.searchsorted(sums, (1 - _NEGLIGIBLE) * sums[-1])) + 1]
     where, weights = places.places_m[kept], weights[kept] / weights[kept].sum()
     mean, median = weights @ where, geometric_median(where, weights)
     # Of a candidate that stands for an area larger than the disc, the disc holds only a part.
@@ -301,14 +272,6 @@ def best_guesses(places: Candidates, logs: FloatArray, middle: FloatArray, tau_m
     x, y, probability = best_disc(where, in_disc, tau_m)
     expected_error_m = float(weights @ np.hypot(*(where - median).T))
     return BayesEstimate((float(mean[0]), float(mean[1])), median, (x, y), expected_error_m, probability)
-
-
-def _all_but(weights: FloatArray, share: float) -> IntArray:
-    """The heaviest candidates that hold all of the weight but a small share."""
-    possible = np.flatnonzero(weights > 1e-12)
-    order = possible[np.argsort(-weights[possible])]
-    sums = np.cumsum(weights[order])
-    return order[: int(np.searchsorted(sums, (1 - share) * sums[-1])) + 1]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -344,7 +307,7 @@ class BayesAttacker:
         return self.estimate_many(np.asarray(published, dtype=np.float64).reshape(-1, 1, 2))[0]
 
     def estimate_many(self, published: FloatArray) -> list[BayesEstimate]:
-        """Guess where many users are, each alone, from published locations of shape (n, 2), or (r, n, 2) of r releases."""
+        """Guess where many users are, each alone, from published locations, (n, 2) or (r, n, 2) for r releases."""
         releases = np.asarray(published, dtype=np.float64)
         releases = releases[None] if releases.ndim == 2 else releases
         if releases.ndim != 3 or releases.shape[2] != 2 or releases.shape[0] == 0:
@@ -364,10 +327,8 @@ class BayesAttacker:
     @cached_property
     def _known(self) -> tuple[Candidates, Likelihood]:
         """The candidates that are the same for every target, prepared."""
-        places = self.prior.known_places()
-        if not self._channel.prepares_fast:
-            places = places.and_also(self.prior.background_grid())
-        return places, self._channel.at(places.places_m)
+        places_m, weights = self.prior.places_m, self.prior.weights
+        return Candidates(places_m, np.log(weights), np.zeros(len(weights))), self._channel.at(places_m)
 
     def _estimate_one(self, releases: FloatArray, logs: FloatArray) -> BayesEstimate:
         """Guess one target's location, given how likely the known candidates are."""
@@ -376,7 +337,7 @@ class BayesAttacker:
         places, _ = self._known
         if self._channel.prepares_fast:
             nearby = self.prior.background_around(middle)
-            places = places.and_also(nearby)
             likelihood = self._channel.at(nearby.places_m)(releases).sum(axis=1)
-            logs = np.concatenate([logs, likelihood + nearby.log_weights])
+            places = Candidates(*map(np.concatenate, zip(places, nearby, strict=True)))
+            logs = np.append(logs, likelihood + nearby.log_weights)
         return best_guesses(places, logs, middle, self.tau_m)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy.special import logsumexp
@@ -24,13 +24,12 @@ from nearveil.mechanisms.registry import is_own
 from nearveil.mechanisms.step_channel import StepChannel
 from nearveil.region import PUBLISHED_DECIMALS, Region
 from nearveil.sphere import EARTH_RADIUS_M
-from nearveil.types import BoolArray, FloatArray, ShortIntArray
+from nearveil.types import BoolArray, FloatArray, IntArray, ShortIntArray
 
 Likelihood = Callable[[FloatArray], FloatArray]
 """Published locations (m, 2) in degrees to log-likelihoods (points, m)."""
 
-_TARGETS_AT_ONCE = 64
-_MOST_AT_ONCE = 4_000_000
+_TARGETS_AT_ONCE, _MOST_AT_ONCE = 64, 4_000_000
 
 
 class Channel(Protocol):
@@ -66,20 +65,11 @@ def channel_of(mechanism: Mechanism | Channel) -> Channel:
         return mechanism
     if is_own(mechanism) and mechanism.finite is not None:
         return CellChannel(mechanism, mechanism.finite)
-    if _density_is_of_what_is_published(mechanism):
+    is_published_as_drawn = mechanism.has_density and not mechanism.remaps
+    if is_published_as_drawn and (is_own(mechanism) or _follows_its_density(mechanism)):
         return DensityChannel(mechanism)
     remapped = RemappedChannel.of(mechanism) if is_own(mechanism) else None
     return remapped or SampledChannel(publish=mechanism.perturb, region=mechanism.resolved_region)
-
-
-def _density_is_of_what_is_published(mechanism: Mechanism) -> bool:
-    if mechanism.remaps or not mechanism.has_density:
-        return False
-    try:
-        mechanism.log_density(np.zeros((1, 2)), np.zeros((1, 2)))
-    except NotImplementedError:
-        return False
-    return is_own(mechanism) or _follows_its_density(mechanism)
 
 
 def _follows_its_density(mechanism: Mechanism) -> bool:
@@ -89,7 +79,7 @@ def _follows_its_density(mechanism: Mechanism) -> bool:
     users = synthetic_city(100, mechanism.resolved_region, rng=1)
     try:
         conformance.check_draws_follow_density(conformance.MechanismUnderTest(mechanism, users, draws=20_000))
-    except conformance.ConformanceError:
+    except (conformance.ConformanceError, NotImplementedError):
         return False
     return True
 
@@ -99,16 +89,12 @@ class _ChannelOfMechanism:
     """A channel that computes likelihoods, so that it needs next to no preparation."""
 
     mechanism: Mechanism
+    prepares_fast: ClassVar[bool] = True
 
     @property
     def region(self) -> Region:
         """Where all users are."""
         return self.mechanism.resolved_region
-
-    @property
-    def prepares_fast(self) -> bool:
-        """Nothing is sampled beforehand."""
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,21 +141,18 @@ class DensityChannel(_ChannelOfMechanism):
 
     def at(self, places_m: FloatArray) -> Likelihood:
         """Prepare for users at these points."""
-        mechanism, count = self.mechanism, len(places_m)
-        density = self._density(self.region.from_metres(places_m))
+        enter, density = self.mechanism.enter, self._density(self.region.from_metres(places_m))
 
         def likelihood(published: FloatArray) -> FloatArray:
-            t = mechanism.enter(published)
-            found = _in_parts(density, t, count)
-            sides = edge_sides(published, self.region)
-            for side in np.unique(sides[(sides != 0).any(axis=1)], axis=0):
-                there = np.flatnonzero((sides == side).all(axis=1))
-                _, first, same = np.unique(published[there], axis=0, return_index=True, return_inverse=True)
-                found[:, there] = self._beyond(density, t[there[first]], side, count)[:, same.ravel()]
-            for column in np.flatnonzero(~np.isfinite(found).any(axis=0)):
-                around = mechanism.enter(self.region.clip(published[column] + _ROUNDING_CELL))
-                found[:, column] = logsumexp(density(around), axis=1) - math.log(len(around))
-            return found
+            distinct, same = np.unique(published, axis=0, return_inverse=True)
+            found = density(enter(distinct))
+            for column, side in enumerate(edge_sides(distinct, self.region)):
+                if side.any():
+                    found[:, column] = _log_sums(density, *self._beyond(enter(distinct[[column]]), side), len(found))
+                if not np.isfinite(found[:, column]).any():
+                    around = enter(self.region.clip(distinct[column] + _ROUNDING_CELL))
+                    found[:, column] = logsumexp(density(around), axis=1) - math.log(len(around))
+            return found[:, same.reshape(-1)]
 
         return likelihood
 
@@ -184,66 +167,52 @@ class DensityChannel(_ChannelOfMechanism):
         if discs is None or groups is None:
             return mechanism.density_given(x)
         centers, radii = (each / self.region.metres_per_unit for each in discs)
-        rows_of = {group: np.flatnonzero(groups == group) for group in np.unique(groups).tolist()}
-        density_of = cache(lambda group: mechanism.density_given(x[rows_of[group]]))
+        not_empty = np.unique(groups)
+
+        @cache
+        def of_group(group: int) -> tuple[IntArray, Likelihood]:
+            rows = np.flatnonzero(groups == group)
+            return rows, mechanism.density_given(x[rows])
 
         def density(t: FloatArray) -> FloatArray:
             found = np.full((len(x), len(t)), -np.inf)
             is_inside = np.hypot(*(t[:, None] - centers).transpose(2, 0, 1)) <= radii * (1 + 1e-6)
-            for group in rows_of.keys() & set(np.flatnonzero(is_inside.any(axis=0)).tolist()):
-                inside = np.flatnonzero(is_inside[:, group])
-                found[np.ix_(rows_of[group], inside)] = density_of(group)(t[inside])
+            for group in np.intersect1d(not_empty, np.flatnonzero(is_inside.any(axis=0))):
+                inside, (rows, given) = np.flatnonzero(is_inside[:, group]), of_group(group)
+                found[np.ix_(rows, inside)] = given(t[inside])
             return found
 
         return density
 
-    def _beyond(self, density: Likelihood, edge: FloatArray, side: FloatArray, places: int) -> FloatArray:
-        """The density beyond points of one edge or corner, in parts of bounded memory."""
-        steps, log_steps = self._outwards(side)
-        size = max(1, _MOST_AT_ONCE // max(1, places * len(steps)))
-        totals = np.empty((places, len(edge)))
-        for start in range(0, len(edge), size):
-            beyond = edge[start : start + size, None] + steps
-            values = _in_parts(density, beyond.reshape(-1, 2), places).reshape(places, *beyond.shape[:2])
-            totals[:, start : start + size] = logsumexp(values + log_steps + self._log_areas(beyond), axis=2)
-        return totals
-
-    def _log_areas(self, outputs: FloatArray) -> FloatArray | float:
-        """In degrees: the ground that a step covers, less toward a pole; none where outputs come round again."""
-        if self.mechanism.frame != "degrees":
-            return 0.0
-        latitude, longitude = self.region.centre
-        ground = np.cos(np.radians(outputs[..., 0])) / math.cos(math.radians(latitude))
-        once = (np.abs(outputs[..., 0]) < 90) & (np.abs(outputs[..., 1] - longitude) < 180)
-        return np.log(np.where(once, np.maximum(ground, np.finfo(float).tiny), np.finfo(float).tiny))
-
-    def _outwards(self, sides: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Steps beyond the edge in the frame, with log weights."""
-        region = self.region
-        meters_per_unit = np.ones(2)
-        if self.mechanism.frame == "square":
-            meters_per_unit = np.array(region.half_extent_m) / np.array(region.half_extent_square)
-        elif self.mechanism.frame == "degrees":
-            meters_per_unit *= math.radians(EARTH_RADIUS_M) * np.array([math.cos(math.radians(region.centre[0])), 1.0])
+    def _beyond(self, edge: FloatArray, side: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Points of the frame that are clamped to one of an edge or a corner, with log weights."""
+        region, frame = self.region, self.mechanism.frame
         outwards = _log_steps(0.0, least_m=0.1, most_m=20 * region.radius_m, step=0.5)
-        axes = [outwards if side else (np.zeros(1), np.zeros(1)) for side in sides]
-        steps = np.array(list(product(axes[0][0], axes[1][0]))) * sides / meters_per_unit
-        if self.mechanism.frame == "degrees":
-            steps = steps[:, ::-1]
-        return steps, np.add.outer(axes[0][1], axes[1][1]).ravel()
+        (east_m, east), (north_m, north) = (outwards if each else (np.zeros(1), np.zeros(1)) for each in side)
+        steps_m, log_weights = np.array(list(product(east_m, north_m))) * side, np.add.outer(east, north).ravel()
+        if frame == "metres":
+            return edge + steps_m, log_weights
+        if frame == "square":
+            return edge + steps_m * np.array(region.half_extent_square) / region.half_extent_m, log_weights
+        latitude, longitude = region.centre
+        level = math.cos(math.radians(latitude))
+        points = edge + (steps_m / (math.radians(EARTH_RADIUS_M) * np.array([level, 1.0])))[:, ::-1]
+        # The ground that a step covers, less toward a pole; none where outputs come round again.
+        ground = np.cos(np.radians(points[:, 0])) / level
+        once = (np.abs(points[:, 0]) < 90) & (np.abs(points[:, 1] - longitude) < 180)
+        return points, log_weights + np.log(np.maximum(np.where(once, ground, 0.0), np.finfo(float).tiny))
+
+
+def _log_sums(density: Likelihood, t: FloatArray, log_weights: FloatArray, count: int) -> FloatArray:
+    """Logarithms of weighted sums of the density given ``count`` points, in parts of bounded memory."""
+    parts = np.array_split(np.arange(len(t)), max(1, -(-len(t) * count // _MOST_AT_ONCE)))
+    return logsumexp([logsumexp(density(t[part]) + log_weights[part], axis=1) for part in parts], axis=0)
 
 
 def _log_steps(first_m: float, *, least_m: float, most_m: float, step: float) -> tuple[FloatArray, FloatArray]:
     """Steps outwards with log weights: the trapezium rule in their logarithm, and one step for what is nearer."""
     logs = np.arange(math.log(least_m), math.log(most_m), step)
     return np.append(first_m, np.exp(logs)), np.append(math.log(least_m), logs + math.log(step))
-
-
-def _in_parts(density: Likelihood, t: FloatArray, places: int) -> FloatArray:
-    """The density in parts of bounded memory."""
-    size = max(1, _MOST_AT_ONCE // max(1, places))
-    parts = [density(t[start : start + size]) for start in range(0, len(t), size)]
-    return np.concatenate(parts, axis=1) if parts else np.empty((places, 0))
 
 
 def edge_sides(published: FloatArray, region: Region) -> FloatArray:
@@ -365,31 +334,20 @@ _BANDWIDTH, _LEAST_BANDWIDTH_M = 0.5, 1.0
 class SampledChannel:
     """Anything that publishes locations: its outputs are sampled, and smoothed by a kernel with heavy tails.
 
-    Parameters
-    ----------
-    publish : callable
-        ``publish(points, rng)``: published locations for true ones, in degrees. A mechanism's ``perturb`` will do.
-    region : Region
-        Where all users are.
-    draws : int
-        Outputs drawn for each point. The kernel is wider the fewer there are, which blurs the attacker's sight.
-    seed : int
-        Of the attacker's own draws.
+    ``publish(points, rng)`` returns published locations for true ones, in degrees; a mechanism's ``perturb`` will do.
+    Of ``draws`` outputs for each point, drawn with the attacker's own ``seed``: the fewer, the wider the kernel, which
+    blurs the attacker's sight.
     """
 
     publish: Callable[[FloatArray, np.random.Generator], FloatArray]
     region: Region
     draws: int = 200
     seed: int = 0
+    prepares_fast: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.draws < 2:
             raise UsageError("sampling needs at least 2 draws for each point")
-
-    @property
-    def prepares_fast(self) -> bool:
-        """Sampling takes time."""
-        return False
 
     def at(self, places_m: FloatArray) -> Likelihood:
         """Prepare for users at these points."""

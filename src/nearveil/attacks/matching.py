@@ -29,14 +29,6 @@ def match_everybody(mechanism: Mechanism | Channel, addresses: FloatArray, publi
     ``addresses`` are the homes of all users in degrees, in any order; an address of several users is in several rows,
     of which the first is returned. There may be fewer published locations than addresses. The mechanism must have a
     density, as sampling all pairs of a user and an address takes days.
-
-    Examples
-    --------
-    >>> from nearveil import PlanarLaplace
-    >>> homes = np.array([[37.75, -122.45], [37.75, -122.44], [37.75, -122.40]])
-    >>> published = np.array([[37.75, -122.444], [37.75, -122.437], [37.75, -122.41]])
-    >>> match_everybody(PlanarLaplace(500, "san-francisco"), homes, published).tolist()
-    [0, 1, 2]
     """
     channel = channel_of(mechanism)
     if not channel.prepares_fast:

@@ -7,7 +7,6 @@ knows every address guess which one is the target's.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -19,69 +18,18 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.types import FloatArray, IntArray
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A mean over targets and its standard error."""
+def score_attacker(attacker: BayesAttacker, true: FloatArray, published: FloatArray) -> dict[str, FloatArray]:
+    """Attack users whose true locations are known, and return how far each guess is from the truth, in meters.
 
-    value: float
-    standard_error: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.4g} ± {self.standard_error:.2g}"
-
-
-@dataclass(frozen=True, slots=True)
-class GuessScore:
-    """One kind of guess against the truth: mean error, mean squared error, and share within tau (Acc)."""
-
-    error_m: Measured
-    squared_error_m2: Measured
-    accuracy: Measured
-
-
-@dataclass(frozen=True, slots=True)
-class BayesScore:
-    """The attacker's three guesses against the truth, and the published location itself (the mean, if several).
-
-    Quote ``median.error_m`` and ``best_disc.accuracy``.
+    The guesses are ``mean``, ``median`` and ``best_disc``, beside the published location itself (the mean, if several)
+    as ``read_off``. Quote the mean error of the median, and the share that the best disc has within tau. ``true`` has
+    the shape (n, 2), ``published`` the same, or (r, n, 2) for r releases of users who stay put.
     """
-
-    mean: GuessScore
-    median: GuessScore
-    best_disc: GuessScore
-    read_off: GuessScore
-
-
-def score_attacker(
-    attacker: BayesAttacker, true: FloatArray, published: FloatArray, *, targets: IntArray | None = None
-) -> BayesScore:
-    """Attack users whose true locations are known, all or those in the rows ``targets``, and measure the errors.
-
-    ``published`` has the shape (n, 2), or (r, n, 2) for r releases of users who stay put.
-    """
-    locations, rows, releases = _targets(true, published, targets)
-    if len(rows) < 2:
-        raise UsageError("there must be at least 2 targets, so that there is a standard error")
-    guesses, region = attacker.estimate_many(releases), attacker.prior.region
-    true_m = region.to_metres(locations[rows])
-    read_off_m = region.to_metres(releases.reshape(-1, 2)).reshape(releases.shape).mean(axis=0)
-
-    def score(guess_m: FloatArray) -> GuessScore:
-        errors = np.hypot(*(guess_m - true_m).T)
-        values = errors, errors**2, (errors <= attacker.tau_m).astype(float)
-        return GuessScore(*(Measured(float(each.mean()), each.std(ddof=1) / math.sqrt(len(rows))) for each in values))
-
-    kinds = np.array([(guess.mean, guess.median, guess.best_disc) for guess in guesses]).transpose(1, 0, 2)
-    return BayesScore(*map(score, kinds), read_off=score(read_off_m))
-
-
-def _targets(
-    true: FloatArray, published: FloatArray, targets: IntArray | None
-) -> tuple[FloatArray, IntArray, FloatArray]:
-    """True locations of all users, the targets' rows, and the targets' releases."""
-    locations = np.asarray(true, dtype=np.float64)
-    rows = np.arange(len(locations)) if targets is None else np.asarray(targets, dtype=np.int64)
-    return locations, rows, np.asarray(published, dtype=np.float64)[..., rows, :].reshape(-1, len(rows), 2)
+    region, releases = attacker.prior.region, np.asarray(published, dtype=np.float64)
+    guesses = np.array([(each.mean, each.median, each.best_disc) for each in attacker.estimate_many(releases)])
+    read_off_m = region.to_metres(releases.reshape(-1, 2)).reshape(-1, len(guesses), 2).mean(axis=0)
+    errors_m = np.linalg.norm([*guesses.transpose(1, 0, 2), read_off_m] - region.to_metres(true), axis=-1)
+    return dict(zip(("mean", "median", "best_disc", "read_off"), errors_m, strict=True))
 
 
 # Who is named: the attacker knows every address, but not who lives where, and its first guess is an address.
@@ -103,9 +51,11 @@ def score_naming(
     ``published`` has the shape (n, 2), or (r, n, 2) for r releases of users who stay put; ``targets`` are the rows of
     the users to name, all by default.
     """
-    locations, rows, releases = _targets(true, published, targets)
+    locations = np.asarray(true, dtype=np.float64)
+    rows = np.arange(len(locations)) if targets is None else np.asarray(targets, dtype=np.int64)
     if len(rows) < 1:
         raise UsageError("there must be at least one target")
+    releases = np.asarray(published, dtype=np.float64)[..., rows, :].reshape(-1, len(rows), 2)
     channel = channel_of(mechanism)
     addresses, lives_at, residents = np.unique(locations, axis=0, return_inverse=True, return_counts=True)
     own, places_m = lives_at.reshape(-1)[rows], channel.region.to_metres(addresses)
