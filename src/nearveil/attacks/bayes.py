@@ -1,10 +1,9 @@
 """The best attacker: knows the mechanism and where users are, and takes the Bayes estimate from what is published.
 
 Attacks that read off the published location are weaker. What this one finds is the figure that a defender should quote.
-It knows the mechanism with its parameters (fitted intervals included, they are public) and a `Prior`; from the
-published locations of one target it computes how likely every candidate is, and guesses three points: the mean of the
-posterior (least squared error), its geometric median (least error) and the disc of radius tau that is most likely to
-hold the target (best Acc). Several releases of a user who stays put multiply their likelihoods.
+It knows the mechanism with all parameters, fitted intervals included, and a `Prior`. From the published locations of a
+target it guesses the mean of the posterior (least squared error), its geometric median (least error) and the disc of
+radius tau that is most likely to hold the target (best Acc). Releases of a user who stays put multiply likelihoods.
 """
 
 from __future__ import annotations
@@ -79,11 +78,6 @@ def prior_from_points(points: object, region: Region, *, background: float = 0.0
     return Prior(region, places_m, np.full(len(places_m), (1 - background) / len(places_m)), background)
 
 
-def flat_prior(region: Region) -> Prior:
-    """Return the prior of an attacker who knows nothing of the population: everywhere in the region alike."""
-    return Prior(region, np.empty((0, 2)), np.empty(0), 1.0)
-
-
 # The best guesses from weighted candidates: one for each way of counting an error.
 
 
@@ -139,8 +133,10 @@ def best_disc(places: FloatArray, weights: FloatArray, radius_m: float) -> tuple
     """
     order = np.argsort(places[:, 0])
     places, weights = np.ascontiguousarray(places[order]), weights[order]
-    x, y, weight = _best_disc(places, weights, radius_m, _by_neighborhood(places, weights, radius_m))
-    return float(x), float(y), float(weight)
+    found: tuple[float, float, float] = _best_disc(
+        places, weights, radius_m, _by_neighborhood(places, weights, radius_m)
+    )
+    return found
 
 
 def _by_neighborhood(places: FloatArray, weights: FloatArray, radius_m: float) -> IntArray:
@@ -285,11 +281,10 @@ class BayesAttacker:
     Examples
     --------
     >>> from nearveil import PlanarLaplace, named_region
-    >>> mechanism = PlanarLaplace(noise_m=200, region="san-francisco")
-    >>> attacker = BayesAttacker(mechanism=mechanism, prior=flat_prior(named_region("san-francisco")))
-    >>> guess = attacker.estimate(np.array([[37.7, -122.4]]))
-    >>> round(math.hypot(*guess.mean), 1), round(guess.expected_error_m)
-    (0.0, 200)
+    >>> prior = prior_from_points([[37.70, -122.40], [37.72, -122.40]], named_region("san-francisco"))
+    >>> attacker = BayesAttacker(mechanism=PlanarLaplace(500, "san-francisco"), prior=prior)
+    >>> attacker.estimate(np.array([37.701, -122.401])).disc_probability > 0.9
+    True
     """
 
     mechanism: Mechanism | Channel
@@ -301,6 +296,8 @@ class BayesAttacker:
             raise UsageError("tau must be a distance in meters, more than 0")
         if not self._channel.region.same_edges(self.prior.region):
             raise UsageError("the prior and the mechanism must have the same region")
+        if not (self._channel.prepares_fast or len(self.prior.places_m)):
+            raise UsageError("a mechanism without a density needs a prior with addresses")
 
     def estimate(self, published: FloatArray) -> BayesEstimate:
         """Guess where one user is who stays put, from one or several published locations, shape (2,) or (r, 2)."""
@@ -314,11 +311,8 @@ class BayesAttacker:
             raise UsageError("published locations must have the shape (users, 2) or (releases, users, 2)")
         self._channel.region.check(releases.reshape(-1, 2))
         places, likelihood = self._known
-        return [
-            self._estimate_one(releases[:, target], logs)
-            for part, chunk in likelihoods(likelihood, releases)
-            for target, logs in zip(range(part.start, part.stop), (chunk + places.log_weights[:, None]).T, strict=False)
-        ]
+        found = enumerate(likelihoods(likelihood, releases))
+        return [self._estimate_one(releases[:, target], logs + places.log_weights) for target, logs in found]
 
     @cached_property
     def _channel(self) -> Channel:

@@ -16,7 +16,6 @@ from typing import ClassVar, Protocol
 import numpy as np
 from scipy.special import logsumexp
 
-from nearveil.errors import UsageError
 from nearveil.io.synthetic import synthetic_city
 from nearveil.kernels import kernel
 from nearveil.mechanisms.base import Mechanism, is_mechanism
@@ -47,16 +46,13 @@ class Channel(Protocol):
         """Prepare for users at these points."""
 
 
-def likelihoods(likelihood: Likelihood, releases: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield a few targets at a time, and the log-likelihood of all of their releases at each point.
-
-    ``releases`` has the shape (releases, targets, 2).
-    """
+def likelihoods(likelihood: Likelihood, releases: FloatArray) -> Iterator[FloatArray]:
+    """Yield the log-likelihood of each point for one target after the other; releases (r, targets, 2) multiply."""
     size = max(1, _TARGETS_AT_ONCE // len(releases))
     for start in range(0, releases.shape[1], size):
         part = releases[:, start : start + size]
         logs = likelihood(part.reshape(-1, 2))
-        yield slice(start, start + size), logs.reshape(len(logs), *part.shape[:2]).sum(axis=1)
+        yield from logs.reshape(len(logs), *part.shape[:2]).sum(axis=1).T
 
 
 def channel_of(mechanism: Mechanism | Channel) -> Channel:
@@ -99,22 +95,15 @@ class _ChannelOfMechanism:
 
 @dataclass(frozen=True, slots=True)
 class CellChannel(_ChannelOfMechanism):
-    """A random cell, and a uniform point of it: a finite channel, exact but for what rounding takes into the next cell.
-
-    All points of a cell look alike, so likelihoods are computed cell by cell.
-    """
+    """A random cell, and a uniform point of it: exact but for what rounding takes into the next cell."""
 
     finite: StepChannel
 
     def at(self, places_m: FloatArray) -> Likelihood:
         """Prepare for users at these points."""
+        # All points of a cell look alike.
         sources, of = np.unique(self._cells_of(self.region.from_metres(places_m)), return_inverse=True)
-
-        def likelihood(published: FloatArray) -> FloatArray:
-            found: FloatArray = self.finite.log_probability(sources[:, None], self._cells_of(published)[None])[of]
-            return found
-
-        return likelihood
+        return lambda published: self.finite.log_probability(sources[:, None], self._cells_of(published)[None])[of]
 
     def _cells_of(self, points: FloatArray) -> ShortIntArray:
         return self.finite.cells.find(self.mechanism.enter(self.region.clip(points)))
@@ -133,11 +122,6 @@ class DensityChannel(_ChannelOfMechanism):
     quadrant at a corner. Rounding is ignored, except where it left the support: then the density is averaged over the
     rounding cell. A mechanism that moves users again after its density (a remap) needs a `SampledChannel`.
     """
-
-    @property
-    def decay_per_m(self) -> float | None:
-        """How fast the log density falls per meter, where it depends on the distance alone."""
-        return self.mechanism.decay_per_m if is_own(self.mechanism) else None
 
     def at(self, places_m: FloatArray) -> Likelihood:
         """Prepare for users at these points."""
@@ -231,8 +215,7 @@ def edge_sides(published: FloatArray, region: Region) -> FloatArray:
 
 
 # Rounding to the public grid moves a published location by up to 0.08 m, the projection by less.
-_ON_EDGE_M = 0.25
-_SAME_M = 1.0
+_ON_EDGE_M, _SAME_M = 0.25, 1.0
 # Of the region's half width: in a city of 35 km, noise of up to 900 m on average.
 _SHORT = 0.05
 
@@ -263,13 +246,8 @@ class RemappedChannel(_ChannelOfMechanism):
 
     def at(self, places_m: FloatArray) -> Likelihood:
         """Prepare for users at these points."""
-
-        def likelihood(published: FloatArray) -> FloatArray:
-            noisy_m, log_weights = self._stands_for(self.region.to_metres(published))
-            found: FloatArray = _log_planar_sums(places_m, noisy_m, log_weights, self.rate_per_m)
-            return found + math.log(self.rate_per_m**2 / (2 * math.pi))
-
-        return likelihood
+        rate = self.rate_per_m
+        return lambda published: _log_planar_sums(places_m, *self._stands_for(self.region.to_metres(published)), rate)
 
     def _stands_for(self, published_m: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The noisy points that each published one stands for, shape (m, steps, 2), with log weights."""
@@ -344,10 +322,6 @@ class SampledChannel:
     draws: int = 200
     seed: int = 0
     prepares_fast: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        if self.draws < 2:
-            raise UsageError("sampling needs at least 2 draws for each point")
 
     def at(self, places_m: FloatArray) -> Likelihood:
         """Prepare for users at these points."""

@@ -1,8 +1,7 @@
 """All users at once: all published locations matched to all addresses, each user at one address.
 
 An attacker who looks at one user alone asks which addresses explain that user's published location. One who has all
-published locations knows more: where two users could be at one address, only one of them is. Here the likelihoods are
-balanced (Sinkhorn's way) until all users have one address each, and each address its users.
+published locations knows more: where two users could be at one address, only one of them is.
 """
 
 from __future__ import annotations
@@ -16,29 +15,25 @@ from nearveil.mechanisms.base import Mechanism
 from nearveil.types import FloatArray, IntArray
 
 _PAIRS_AT_ONCE = 4_000_000
-# Candidates of a user: at most so many addresses, none less likely than the likeliest by so much.
-_MOST_LISTED, _LEAST_SHARE = 1_000, 1e-3
-# So likely is each user at each address that is not listed: then a matching exists.
-_ELSEWHERE = 1e-12
+# Of each user at most so many addresses are listed, none less likely than the likeliest by so much. Others have the
+# same small weight: then everybody has an address in some matching.
+_MOST_LISTED, _LEAST_SHARE, _ELSEWHERE = 1_000, 1e-3, 1e-12
 _MOST_ROUNDS, _CLOSE = 300, 1e-3
 
 
 def match_everybody(mechanism: Mechanism | Channel, addresses: FloatArray, published: FloatArray) -> IntArray:
     """Return, for each published location, the row of its likeliest address when all are matched at once.
 
+    Likelihoods are balanced, as by Sinkhorn, until all users have one address each, and each address its users.
     ``addresses`` are the homes of all users in degrees, in any order; an address of several users is in several rows,
-    of which the first is returned. There may be fewer published locations than addresses. The mechanism must have a
-    density, as sampling all pairs of a user and an address takes days.
+    of which the first is returned. There may be fewer published locations. The mechanism must have a density.
     """
     channel = channel_of(mechanism)
     if not channel.prepares_fast:
         raise UsageError("matching all users at once needs a mechanism with a density, such as planar-laplace")
     homes, locations = (channel.region.check(points) for points in (addresses, published))
     if len(locations) > len(homes):
-        raise UsageError(
-            f"there are {len(locations):,} published locations for {len(homes):,} addresses; give an address for every "
-            "user, the same one twice where two live"
-        )
+        raise UsageError("there are more published locations than addresses; give an address of two users twice")
     distinct, first_row, residents = np.unique(homes, axis=0, return_index=True, return_counts=True)
     likelihood = channel.at(channel.region.to_metres(distinct))
     parts = np.array_split(locations, -(-len(locations) * len(distinct) // _PAIRS_AT_ONCE))
@@ -52,13 +47,13 @@ def match_everybody(mechanism: Mechanism | Channel, addresses: FloatArray, publi
         prices = prices / wanted
         if np.abs(wanted - 1) @ residents < _CLOSE * len(homes):
             break
-    return first_row[np.asarray(weights.multiply(residents * prices).tocsr().argmax(axis=1)).reshape(-1)]
+    likeliest = weights.multiply(residents * prices).tocsr().argmax(axis=1)
+    return first_row[np.asarray(likeliest).reshape(-1)]
 
 
 def _listed(logs: FloatArray) -> csr_array:
     """The likeliest addresses of each user, with weights of which the largest is 1."""
-    top = np.maximum(logs.max(axis=1, keepdims=True), np.finfo(float).min)
-    weights = np.exp(logs - top)
+    weights = np.exp(logs - np.maximum(logs.max(axis=1, keepdims=True), np.finfo(float).min))
     last = min(_MOST_LISTED, weights.shape[1])
     weights[weights < np.maximum(np.partition(weights, -last, axis=1)[:, [-last]], _LEAST_SHARE)] = 0.0
     return csr_array(weights)

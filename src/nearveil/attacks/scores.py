@@ -15,6 +15,7 @@ from nearveil.attacks.bayes import BayesAttacker
 from nearveil.attacks.channels import Channel, DensityChannel, channel_of, edge_sides, likelihoods
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
+from nearveil.mechanisms.registry import is_own
 from nearveil.types import FloatArray, IntArray
 
 
@@ -35,10 +36,8 @@ def score_attacker(attacker: BayesAttacker, true: FloatArray, published: FloatAr
 # Who is named: the attacker knows every address, but not who lives where, and its first guess is an address.
 
 
-NAMING_TARGETS = 2_000
-TENTHS = 10
-_SPARSENESS_NEIGHBOR = 50
-_USERS_PER_NEIGHBOR = 20
+NAMING_TARGETS, TENTHS = 2_000, 10
+_SPARSENESS_NEIGHBOR, _USERS_PER_NEIGHBOR = 50, 20
 _ALIKE = 1e-9
 
 
@@ -60,18 +59,18 @@ def score_naming(
     addresses, lives_at, residents = np.unique(locations, axis=0, return_inverse=True, return_counts=True)
     own, places_m = lives_at.reshape(-1)[rows], channel.region.to_metres(addresses)
     chances, rest = np.empty(len(rows)), np.arange(len(rows))
-    decay_per_m = channel.decay_per_m if isinstance(channel, DensityChannel) else None
+    has_own_density = isinstance(channel, DensityChannel) and is_own(channel.mechanism)
+    decay_per_m = channel.mechanism.decay_per_m if has_own_density else None
     if decay_per_m is not None and len(releases) == 1:
         # The density falls with the distance alone, except where locations beyond the region were clamped.
         is_clamped = (edge_sides(releases[0], channel.region) != 0).any(axis=1)
         near, rest = np.flatnonzero(~is_clamped), np.flatnonzero(is_clamped)
         published_m = channel.region.to_metres(releases[0, near])
         chances[near] = _nearest_address(places_m, residents, published_m, decay_per_m) == own[near]
-    if len(rest):
-        for part, likelihood in likelihoods(channel.at(places_m), releases[:, rest]):
-            logs = likelihood + np.log(residents)[:, None]
-            is_first = logs >= logs.max(axis=0) - _ALIKE
-            chances[rest[part]] = is_first[own[rest[part]], np.arange(is_first.shape[1])] / is_first.sum(axis=0)
+    for target, logs in zip(rest, likelihoods(channel.at(places_m), releases[:, rest]), strict=True):
+        weighted = logs + np.log(residents)
+        is_first = weighted >= weighted.max() - _ALIKE
+        chances[target] = is_first[own[target]] / is_first.sum()
     return chances
 
 
