@@ -88,13 +88,13 @@ _FINEST_SHARE, _HEAVY = 1 / 32, 0.01
 
 @kernel
 def geometric_median(places: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    """The place with the least mean distance (Weiszfeld's steps, with Vardi and Zhang's rule at a candidate)."""
+    """The point with the least mean distance (Weiszfeld's steps, with Vardi and Zhang's rule at a candidate)."""
     heaviest = np.argmax(weights)
     x = y = 0.0
     for i in range(len(places)):
         x += weights[i] * places[i, 0]
         y += weights[i] * places[i, 1]
-    # Steps towards a candidate that is the median get ever shorter: look there first.
+    # Steps toward a candidate that is the median get ever shorter: look there first.
     if _pull(places, weights, places[heaviest, 0], places[heaviest, 1])[3] <= 0.0:
         return places[heaviest, 0], places[heaviest, 1]
     for _ in range(_MOST_STEPS):
@@ -126,10 +126,10 @@ def _pull(places: FloatArray, weights: FloatArray, x: float, y: float) -> tuple[
 
 
 def best_disc(places: FloatArray, weights: FloatArray, radius_m: float) -> tuple[float, float, float]:
-    """Return the centre of a disc of that radius with the most weight, and the weight.
+    """Return the center of a disc of that radius with the most weight, and the weight.
 
-    Centres tried are the candidates in the heaviest neighborhoods, places half way between the best of them and
-    others, then places around those in ever smaller steps: in practice within a percent or two of the best.
+    Centers tried are the candidates in the heaviest neighborhoods, points half way between the best of them and others,
+    then points around those in ever smaller steps: in practice within a percent or two of the best.
     """
     order = np.argsort(places[:, 0])
     places, weights = np.ascontiguousarray(places[order]), weights[order]
@@ -169,7 +169,7 @@ def _best_disc(places: FloatArray, weights: FloatArray, radius: float, tried: In
 
 @kernel
 def _apart(places: FloatArray, scores: FloatArray, gap: float) -> IntArray:
-    """The places with the highest scores that are not near one with a higher score."""
+    """The points with the highest scores that are not near one with a higher score."""
     found = np.empty(_SEEDS, dtype=np.int64)
     count = 0
     for i in np.argsort(-scores):
@@ -188,7 +188,7 @@ def _apart(places: FloatArray, scores: FloatArray, gap: float) -> IntArray:
 def _best_midpoint(
     places: FloatArray, weights: FloatArray, x: float, y: float, radius: float, best: float
 ) -> tuple[float, float]:
-    """Of a place and the places half way to the heavier candidates around it, the one whose disc holds most."""
+    """Of a point and the points half way to the heavier candidates around it, the one whose disc holds most."""
     best_x, best_y, heavy = x, y, _HEAVY * best
     for i in range(np.searchsorted(places[:, 0], x - 2 * radius), len(places)):
         dx, dy = places[i, 0] - x, places[i, 1] - y
@@ -221,7 +221,7 @@ def _climb(places: FloatArray, weights: FloatArray, x: float, y: float, radius: 
 
 @kernel
 def _weight_in_disc(places: FloatArray, weights: FloatArray, x: float, y: float, radius: float) -> float:
-    """Weight within the disc; the places are sorted by x."""
+    """Weight within the disc; the points are sorted by x."""
     total = 0.0
     for i in range(np.searchsorted(places[:, 0], x - radius), len(places)):
         dx, dy = places[i, 0] - x, places[i, 1] - y

@@ -13,7 +13,6 @@ from scipy.spatial import cKDTree
 
 from nearveil.attacks.bayes import BayesAttacker
 from nearveil.attacks.channels import Channel, DensityChannel, channel_of, edge_sides, likelihoods
-from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.registry import is_own
 from nearveil.types import FloatArray, IntArray
@@ -52,15 +51,13 @@ def score_naming(
     """
     locations = np.asarray(true, dtype=np.float64)
     rows = np.arange(len(locations)) if targets is None else np.asarray(targets, dtype=np.int64)
-    if len(rows) < 1:
-        raise UsageError("there must be at least one target")
     releases = np.asarray(published, dtype=np.float64)[..., rows, :].reshape(-1, len(rows), 2)
     channel = channel_of(mechanism)
     addresses, lives_at, residents = np.unique(locations, axis=0, return_inverse=True, return_counts=True)
     own, places_m = lives_at.reshape(-1)[rows], channel.region.to_metres(addresses)
     chances, rest = np.empty(len(rows)), np.arange(len(rows))
-    has_own_density = isinstance(channel, DensityChannel) and is_own(channel.mechanism)
-    decay_per_m = channel.mechanism.decay_per_m if has_own_density else None
+    own_law = channel.mechanism if isinstance(channel, DensityChannel) and is_own(channel.mechanism) else None
+    decay_per_m = None if own_law is None else own_law.decay_per_m
     if decay_per_m is not None and len(releases) == 1:
         # The density falls with the distance alone, except where locations beyond the region were clamped.
         is_clamped = (edge_sides(releases[0], channel.region) != 0).any(axis=1)
