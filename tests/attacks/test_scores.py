@@ -1,10 +1,13 @@
 """Scores of the best attacker: who is named, as by comparing every address, and who lives where users are sparse."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from nearveil import SRR, Mechanism, PlanarLaplace
-from nearveil.attacks.channels import edge_sides
+from nearveil.attacks.channels import channel_of, edge_sides
 from nearveil.attacks.scores import density_tenths, naming_targets, score_naming
 from nearveil.mechanisms.cells import Cells, Layout
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
@@ -37,17 +40,25 @@ def test_named_as_by_definition(number: int, count: int, city: FloatArray) -> No
     is_inside = np.all([(edge_sides(each, REGION) == 0).all(axis=1) for each in releases], axis=0)
     targets = np.flatnonzero(is_inside)[::4]
     named = score_naming(mechanism, users, releases, targets=targets)
-    by_hand = [named_by_definition(mechanism, users, releases, int(target)) for target in targets]
-    assert named == pytest.approx(by_hand)
+    assert named == pytest.approx([named_by_definition(mechanism, users, releases, int(each)) for each in targets])
     assert 0 < named.mean() < 1
 
 
+def test_naming_by_distance_is_naming_by_density(city: FloatArray) -> None:
+    """Also for locations that were clamped to the region's edge."""
+    users, mechanism = city[:1000], PlanarLaplace(4000, REGION, seed=1)
+    published = mechanism.perturb(users)
+    assert (edge_sides(published, REGION) != 0).any(axis=1).sum() > 10
+    by_density: Any = SimpleNamespace(region=REGION, prepares_fast=True, at=channel_of(mechanism).at)
+    assert np.array_equal(score_naming(mechanism, users, published), score_naming(by_density, users, published))
+
+
 def test_addresses_of_one_cell_are_alike() -> None:
-    people = REGION.from_metres(np.array([[-9000.0, 0], [-9001.0, 5], [-9002.0, 9], [9000.0, 0]]))
+    users = REGION.from_metres(np.array([[-9000.0, 0], [-9001.0, 5], [-9002.0, 9], [9000.0, 0]]))
     cells = Cells(layout=Layout(REGION, 2, 1, 0), depths=np.zeros(2, np.int8), people=np.array([3.0, 1.0]),
                   people_per_cell=1.0, source="public")  # fmt: skip
     mechanism = HideAmong(2, cells=cells, epsilon=20.0, seed=1)
-    assert score_naming(mechanism, people, mechanism.perturb(people)) == pytest.approx([1 / 3, 1 / 3, 1 / 3, 1.0])
+    assert score_naming(mechanism, users, mechanism.perturb(users)) == pytest.approx([1 / 3, 1 / 3, 1 / 3, 1.0])
 
 
 def test_tenths_of_density() -> None:
@@ -59,6 +70,5 @@ def test_tenths_of_density() -> None:
     targets = naming_targets(tenths, 200, rng)
     assert np.bincount(tenths[targets]).tolist() == [20] * 10
     assert naming_targets(tenths, 1000, rng).tolist() == list(range(1000))
-    # However few there are, somebody lives sparsest.
     assert density_tenths(places_m[:1]).tolist() == [9]
     assert density_tenths(places_m[895:902]).max() == 9
