@@ -159,7 +159,7 @@ def test_a_likelihood_that_is_30_percent_too_wide_or_too_narrow_is_seen(mechanis
     users, draws = city[:30], 24_000 if mechanism.get_params().get("epsilon") == 1.0 else 3_000
     if mechanism.remaps:
         # Neighbors: among them it matters how rays spread.
-        users = city[np.argsort(great_circle_m(city[:1], city))[:30]]
+        users, draws = city[np.argsort(great_circle_m(city[:1], city))[:30]], 12_000
     elif (disc := mechanism.groups(city)) is not None:
         # From another disc than the published location's nobody can be, whatever the noise.
         users, draws = city[disc == np.bincount(disc).argmax()][:100], 2 * draws
