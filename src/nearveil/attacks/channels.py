@@ -129,7 +129,8 @@ class DensityChannel(_ChannelOfMechanism):
 
         def likelihood(published: FloatArray) -> FloatArray:
             distinct, same = np.unique(published, axis=0, return_inverse=True)
-            found = density(enter(distinct))
+            parts = np.array_split(enter(distinct), max(1, -(-len(distinct) * len(places_m) // _MOST_AT_ONCE)))
+            found = np.hstack([density(part) for part in parts])
             for column, side in enumerate(edge_sides(distinct, self.region)):
                 if side.any():
                     found[:, column] = _log_sums(density, *self._beyond(enter(distinct[[column]]), side), len(found))
