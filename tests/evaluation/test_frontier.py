@@ -63,12 +63,12 @@ def test_users_of_other_groups_are_no_candidates(name: str, value: float) -> Non
     published, targets = mechanism.perturb(TOWN.places), np.arange(0, 900, 25)
     errors_m, found = guesses(mechanism, TOWN.places, published, targets)
     region = mechanism.resolved_region
-    attacker = BayesAttacker(mechanism=mechanism, prior=prior_from_points(TOWN.places, region, spread_m=0.0))
+    attacker = BayesAttacker(mechanism=mechanism, prior=prior_from_points(TOWN.places, region))
     true_m, whole = region.to_metres(TOWN.places)[targets], attacker.estimate_many(published[targets])
     assert errors_m == pytest.approx(np.hypot(*(np.array([one.median for one in whole]) - true_m).T), rel=1e-6)
     disc_errors_m = np.hypot(*(np.array([one.best_disc for one in whole]) - true_m).T)
     assert (found == (disc_errors_m <= 100)).all()
-    named = score_naming(mechanism, TOWN.places, published, targets=targets).probabilities
+    named = score_naming(mechanism, TOWN.places, published, targets=targets)
     assert chances_to_be_named(mechanism, TOWN.places, published, targets) == pytest.approx(named)
 
 

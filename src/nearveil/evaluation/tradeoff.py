@@ -114,11 +114,11 @@ def guesses(
 ) -> tuple[FloatArray, BoolArray]:
     """Return how wrong the best attacker is about each target, and whether it finds the target within tau."""
     region = mechanism.resolved_region
-    prior, true_m = prior_from_points(places, region, spread_m=0.0), region.to_metres(places)[targets]
+    prior, true_m = prior_from_points(places, region), region.to_metres(places)[targets]
     guessed_m = np.empty((len(targets), 2, 2))
     for part, users in _parts(mechanism, places, targets):
         # The same weights for these users, and none of the others.
-        known = {name: getattr(prior, name)[users] for name in ("places_m", "weights", "people")}
+        known = {name: getattr(prior, name)[users] for name in ("places_m", "weights")}
         attacker = BayesAttacker(mechanism=mechanism, prior=replace(prior, **known), tau_m=tau_m)
         found = attacker.estimate_many(published[targets[part]])
         guessed_m[part] = [(guess.median, guess.best_disc) for guess in found]
@@ -133,7 +133,7 @@ def chances_to_be_named(
     chances = np.empty(len(targets))
     for part, users in _parts(mechanism, places, targets):
         own = np.searchsorted(users, targets[part])
-        chances[part] = score_naming(mechanism, places[users], published[users], targets=own).probabilities
+        chances[part] = score_naming(mechanism, places[users], published[users], targets=own)
     return chances
 
 
