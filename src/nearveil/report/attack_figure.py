@@ -50,14 +50,17 @@ def draw_attack(scene: Scene, path: Path, *, title: str) -> None:
         for axes, view in zip(figure.subplots(1, 2), (whole, close), strict=True):
             map_axes(axes, scene.from_user(view.corners), "the user")
             draw_land(axes, scene.region, scene.truth)
-            draw_users(axes, scene, 4)
+            draw_users(axes, scene, 3)
             _draw_possible(axes, scene)
             draw_accounts(axes, scene, scene.steps)
             if view is close or not has_region:
                 _draw_queries(axes, scene, view)
                 draw_ends(axes, scene)
         left, right = figure.axes
-        left.indicate_inset_zoom(right, edgecolor=INK, linewidth=1.5, alpha=1)
+        zoom = left.indicate_inset_zoom(right, edgecolor=INK, linewidth=1.5, alpha=1)
+        for number, connector in enumerate(zoom.connectors):
+            # To the corners on the left.
+            connector.set_visible(number < 2)
         left.set_title("The region" if has_region else "All queries, by number")
         right.set_title("All queries, by number" if has_region else "The last stretch")
         figure.suptitle(textwrap.fill(heading(scene), _TITLE_LETTERS), fontsize=17)
