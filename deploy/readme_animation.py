@@ -55,7 +55,10 @@ def _story(before: Scene, after: Scene) -> Iterator[tuple[np.ndarray, int]]:
     for share in np.linspace(0, 1, MOVES + 1):
         moved_m = before.people_m + share * (after.people_m - before.people_m)
         scene = replace(after, people_m=moved_m, published=tuple(moved_m[USER]))
-        yield _drawn(scene, corners, title, "the service only knows published locations"), MOVE_MS if share < 1 else QUERY_MS
+        yield (
+            _drawn(scene, corners, title, "the service only knows published locations"),
+            MOVE_MS if share < 1 else QUERY_MS,
+        )
     yield from _attack(after, corners, "3. The same attack on the protected service", PUBLISHED_COLOR)
 
 
@@ -66,7 +69,9 @@ def _attack(scene: Scene, corners: np.ndarray, title: str, color: str) -> Iterat
         yield _drawn(scene, corners, title, text, number), QUERY_MS
     error = length(float(np.hypot(*scene.from_user(scene.result.estimate)[0])))
     said = f"FOUND, {error} off" if scene.published is None else f"MISSED by {error}"
-    text = f"{len(scene.steps)} queries" + ("" if scene.published is None else ", and only the published location is found")
+    text = f"{len(scene.steps)} queries" + (
+        "" if scene.published is None else ", and only the published location is found"
+    )
     yield _drawn(scene, corners, title, text, banner=(said, color)), LAST_MS
 
 

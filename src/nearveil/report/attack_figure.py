@@ -102,7 +102,17 @@ def draw_accounts(axes: Axes, scene: Scene, steps: tuple[TraceStep, ...]) -> Non
     """Draw the accounts of the attacker during some queries."""
     accounts = [account for step in steps for account in step.accounts]
     if accounts:
-        mark(axes, scene, accounts, "^", ACCOUNT_COLOR, 8, markeredgecolor=INK, label="accounts of the attacker", zorder=5)
+        mark(
+            axes,
+            scene,
+            accounts,
+            "^",
+            ACCOUNT_COLOR,
+            8,
+            markeredgecolor=INK,
+            label="accounts of the attacker",
+            zorder=5,
+        )
 
 
 def draw_ends(axes: Axes, scene: Scene, *, estimate: bool = True) -> None:

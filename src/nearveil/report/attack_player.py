@@ -125,7 +125,9 @@ def _changes(scene: Scene, frame: Frame) -> list[Any]:
     estimate = [] if step is not None or scene.result.estimate is None else [scene.result.estimate]
     at = scene.from_user(asked)
     text = ["" if place != asked[-1] or step is None else str(frame.number) for place in asked]
-    queries = marks(at, "queries", INK, size=10, textposition="top right", textfont={"size": 17, "weight": "bold", "shadow": "auto"})
+    queries = marks(
+        at, "queries", INK, size=10, textposition="top right", textfont={"size": 17, "weight": "bold", "shadow": "auto"}
+    )
     return [
         area(_possible(scene, frame), POSSIBLE_COLOR, opacity=0.45, line_width=1).update(name="still possible"),
         lines(circles, "circle on which the user is", POSSIBLE_COLOR, line_width=3, showlegend=bool(circles)),
@@ -133,7 +135,9 @@ def _changes(scene: Scene, frame: Frame) -> list[Any]:
         marks(scene.from_user(located), "other users located", "#56B4E9", size=7, showlegend=bool(located)),
         marks(scene.from_user(accounts), "accounts of the attacker", ACCOUNT_COLOR, symbol="triangle-up", size=13),
         queries.update(mode="markers+text", text=text),
-        marks(scene.from_user(estimate), "estimate of the attacker", INK, symbol="x", size=15, showlegend=bool(estimate)),
+        marks(
+            scene.from_user(estimate), "estimate of the attacker", INK, symbol="x", size=15, showlegend=bool(estimate)
+        ),
     ]
 
 

@@ -193,7 +193,9 @@ def _query_text(scene: Scene, number: int, ring: Bounds | None, area_km2: float 
     asked = f"Query {number} of {len(scene.steps)}, {length(math.dist(step.place, scene.seen))} from {aim}"
     distances_m = sorted(math.dist(step.place, account) for account in step.accounts)
     if away := [length(distance_m) for distance_m in distances_m if distance_m > _RIGHT_HERE_M]:
-        asked += f", account{'s' if away[1:] else ''} {' and '.join(filter(None, [', '.join(away[:-1]), away[-1]]))} away"
+        asked += (
+            f", account{'s' if away[1:] else ''} {' and '.join(filter(None, [', '.join(away[:-1]), away[-1]]))} away"
+        )
     if step.answer is not None:
         answer = f"The answer is “{step.answer}”"
     else:
@@ -281,7 +283,9 @@ def views_of(scene: Scene) -> tuple[View, View]:
     """
     end = end_view(scene)
     close = View.around(np.vstack([end.corners, *(np.array([step.place]) for step in scene.steps)]), 1.2)
-    return (close, end) if close.half_m > _FAR * end.half_m else (View((0.0, 0.0), max(scene.region.half_extent_m)), close)
+    return (
+        (close, end) if close.half_m > _FAR * end.half_m else (View((0.0, 0.0), max(scene.region.half_extent_m)), close)
+    )
 
 
 def _views(scene: Scene, rings: Sequence[Bounds | None]) -> list[View]:

@@ -104,7 +104,12 @@ def marks(points: FloatArray, name: str, color: str, *, symbol: str = "circle", 
     """Return points, each with a mark."""
     # Half as long in a file, and still exact to a centimeter.
     x, y = np.asarray(points, dtype=np.float32).reshape(-1, 2).T
-    marker = {"color": color, "size": size, "symbol": symbol, "line": {"color": LIGHT.page, "width": 1 if size > 6 else 0}}
+    marker = {
+        "color": color,
+        "size": size,
+        "symbol": symbol,
+        "line": {"color": LIGHT.page, "width": 1 if size > 6 else 0},
+    }
     return _plotly().Scatter(x=x, y=y, mode="markers", name=name, marker=marker, hoverinfo="name", **options)
 
 
@@ -119,7 +124,9 @@ def area(shape: shapely.Geometry, color: str, **options: Any) -> Any:
     """Return a filled shape; its holes turn the other way, so that they stay empty."""
     polygons = shapely.get_parts(shapely.normalize(shape))
     rings = shapely.get_rings(polygons[shapely.area(polygons) > 0])
-    return lines([shapely.get_coordinates(ring) for ring in rings], "", color, fill="toself", fillcolor=color, **options)
+    return lines(
+        [shapely.get_coordinates(ring) for ring in rings], "", color, fill="toself", fillcolor=color, **options
+    )
 
 
 def _plotly() -> Any:

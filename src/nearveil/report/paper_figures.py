@@ -11,7 +11,7 @@ from nearveil.evaluation import paper_numbers
 from nearveil.evaluation.studies import figures, table1, table3
 from nearveil.evaluation.studies.protected import NEARVEIL, READINGS, K, estimated
 from nearveil.evaluation.study import means
-from nearveil.report.style import add_legend, panels, plot_estimates
+from nearveil.report.style import INK, add_legend, panels, plot_estimates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,7 +92,7 @@ def _readings(runs: pd.DataFrame) -> Figure:
         own = found[found.dataset == dataset]
         for reading, line in own.groupby("reading", sort=False):
             plot_estimates(axes, line.epsilon, line[row], label=str(reading))
-        _plot_printed(axes, own[own.reading == NEARVEIL], row, label="the paper")
+        _plot_printed(axes, own[own.reading == NEARVEIL], row, label="the paper", color=INK, marker="D", linestyle="-")
         if row in ("acc", "dist_km"):
             axes.set_ylim(bottom=0)
     _label(places, titles, "epsilon")

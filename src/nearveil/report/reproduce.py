@@ -12,7 +12,7 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,6 +32,7 @@ from nearveil.io.readers import STANDARD_STREAM, ReadOptions, extension_of, read
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.registry import MECHANISMS, entry_of_class, mechanism_entry
 from nearveil.region import Region, as_region
+from nearveil.report import beyond_figures, paper_figures
 from nearveil.report.maps import population_map
 from nearveil.report.page import Section, write_page
 from nearveil.report.style import house_style, plain_ticks, save_png
@@ -42,8 +43,8 @@ PAPER, BEYOND = "paper", "beyond"
 PARTS = (PAPER, *studies.PAPER, *studies.BEYOND, BEYOND)
 """What can be reproduced, by name."""
 REPORT = "report.html"
+FIGURES = paper_figures.FIGURES | beyond_figures.FIGURES
 _KEPT = ".measured"
-_FIGURES = {"frontier": "frontier_figures", "services": "services_figure", "year": "year_figure"}
 
 # In the order of the paper's tables.
 _CHECK_INS = (DatasetName.BRIGHTKITE, DatasetName.GOWALLA)
@@ -222,11 +223,10 @@ def _write(
 
 
 def _figures(name: str, runs: pd.DataFrame, populations: Mapping[str, Dataset]) -> dict[str, Figure]:
-    drawn = import_module(f"nearveil.report.{_FIGURES.get(name, 'paper_figures')}").FIGURES
-    found: dict[str, Figure] = drawn[name](runs) if name in drawn else {}
-    maps = {f"table2-{one.name}": population_map(one) for one in populations.values() if name == "table2"}
+    found = FIGURES[name](runs) if name in FIGURES else {}
     for figure in found.values():
         plain_ticks(figure)
+    maps = {f"table2-{one.name}": population_map(one) for one in populations.values() if name == "table2"}
     return found | maps
 
 

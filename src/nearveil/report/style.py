@@ -162,7 +162,7 @@ def plain_ticks(figure: Figure) -> None:
 
     for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) if axis.get_scale() == "log"):
         low, high = sorted(axis.get_view_interval())
-        if high < 300 * low:
+        if high < 300 * low and isinstance(axis.get_major_locator(), LogLocator):
             axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter("{x:,g}")
         axis.set_minor_formatter(NullFormatter())
