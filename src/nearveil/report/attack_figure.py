@@ -15,13 +15,14 @@ import shapely
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, PathPatch, Rectangle
+from matplotlib.patches import Circle, PathPatch
 from matplotlib.path import Path as Outline
 from matplotlib.patheffects import withStroke
 
 from nearveil.attacks.base import TraceStep
 from nearveil.attacks.oracle import Point
-from nearveil.report.attack_scene import Scene, View, certificate, heading, length, rings_of, views_of
+from nearveil.report.attack_scene import Scene, View, certificate, heading, length, views_of
+from nearveil.report.land import rings_of
 from nearveil.report.maps import draw_land, map_axes
 from nearveil.report.style import (
     ACCOUNT_COLOR,

@@ -1,4 +1,4 @@
-"""One attack as a player, query by query: a web page in one file that loads nothing else, or a figure for a notebook."""
+"""One attack as a player, query by query: a web page in one file that loads nothing, or a figure for a notebook."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _changes(scene: Scene, frame: Frame) -> list[Any]:
         at, "queries", INK, size=10, textposition="top right", textfont={"size": 17, "weight": "bold", "shadow": "auto"}
     )
     return [
-        area(_possible(scene, frame), POSSIBLE_COLOR, opacity=0.45, line_width=1).update(name="still possible"),
+        area(_possible(scene, frame), "still possible", POSSIBLE_COLOR, opacity=0.45, line_width=1),
         lines(circles, "circle on which the user is", POSSIBLE_COLOR, line_width=3, showlegend=bool(circles)),
         lines(around, "as far as an account", ACCOUNT_COLOR, line_dash="dot", showlegend=bool(around)),
         marks(scene.from_user(located), "other users located", "#56B4E9", size=7, showlegend=bool(located)),

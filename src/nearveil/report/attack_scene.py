@@ -1,4 +1,4 @@
-"""One attack on one user as it is shown: what each query asked, what its answer tells, and which part of the map matters.
+"""One attack on one user in words and data: what each query asked and its answer tells, and what part of a map to show.
 
 `attack_figure` and `attack_player` draw it.
 """
@@ -36,18 +36,10 @@ _FAR = 3.0
 
 @dataclass(frozen=True)
 class Scene:
-    """One attack, and the truth that the attacker did not know.
+    """One attack, and the truth that the attacker did not know, in meters from the region's center.
 
-    Attributes
-    ----------
-    people_m : ndarray of shape (n, 2)
-        Where the service has its users, in meters from the region's center.
-    truth : Point
-        Where the target is.
-    tau_m : float
-        How near counts as found.
-    published : Point or None
-        Where a protected service publishes the target.
+    ``people_m`` is where the service has its users, ``truth`` where the target is, ``published`` where a protected
+    service publishes the target; found means within ``tau_m``.
     """
 
     result: AttackResult
@@ -92,23 +84,17 @@ class Scene:
     @cached_property
     def areas(self) -> list[shapely.Geometry | None]:
         """Where the target can still be after each query, in meters from the user; None if the attack does not say."""
-        return [None if step.cells is None else self._area(step.cells) for step in self.steps]
+        return [None if step.cells is None else self._area_of(step.cells) for step in self.steps]
 
-    def _area(self, cells: FloatArray) -> shapely.Geometry:
+    def _area_of(self, cells: FloatArray) -> shapely.Geometry:
         corners = self.from_user(self.boxes(cells)).reshape(-1, 4)
-        return shapely.normalize(shapely.union_all(shapely.box(*corners.T), grid_size=_GRID_M))
+        return shapely.union_all(shapely.box(*corners.T), grid_size=_GRID_M)
 
     def circles_after(self, number: int) -> list[Circle]:
         """Return the circles known after ``number`` queries: all accounts around their center were compared."""
         later = {step.place for step in self.steps[number:] if step.accounts}
         asked = {step.place for step in self.steps[:number]}
         return [circle for circle in self.result.trace.circles if circle.centre in asked - later]
-
-
-def rings_of(area: shapely.Geometry) -> list[FloatArray]:
-    """Return the outlines of an area as closed rings, its holes turning the other way."""
-    polygons = shapely.get_parts(area)
-    return [shapely.get_coordinates(ring) for ring in shapely.get_rings(polygons[shapely.area(polygons) > 0])]
 
 
 def scene_of(outcome: AttackOutcome) -> Scene:
@@ -186,27 +172,24 @@ def certificate(scene: Scene) -> str:
     return f"the answers leave no {what} farther off than {length(scene.tau_m)}"
 
 
-def _query_text(scene: Scene, number: int, ring: Bounds | None, area_km2: float | None) -> str:
+def _query_text(scene: Scene, number: int, ring: Bounds | None) -> str:
     """Describe one query and its answer."""
-    step = scene.steps[number - 1]
+    step, area = scene.steps[number - 1], scene.areas[number - 1]
     aim = "the user" if scene.published is None else "the published location"
-    asked = f"Query {number} of {len(scene.steps)}, {length(math.dist(step.place, scene.seen))} from {aim}"
+    text = f"Query {number} of {len(scene.steps)}, {length(math.dist(step.place, scene.seen))} from {aim}"
     distances_m = sorted(math.dist(step.place, account) for account in step.accounts)
-    if away := [length(distance_m) for distance_m in distances_m if distance_m > _RIGHT_HERE_M]:
-        asked += (
-            f", account{'s' if away[1:] else ''} {' and '.join(filter(None, [', '.join(away[:-1]), away[-1]]))} away"
-        )
+    if away := ", ".join(length(distance_m) for distance_m in distances_m if distance_m > _RIGHT_HERE_M):
+        text += f" (accounts {away} away)"
     if step.answer is not None:
-        answer = f"The answer is “{step.answer}”"
+        text += f". The answer is “{step.answer}”"
     else:
         listed = "not listed" if step.rank is None else f"number {step.rank} in the list"
-        answer = f"The user is {listed}" + _distance_text(f", so {aim} is ", bounds_of(step))
-    sentences = [asked, answer]
-    if area_km2 is not None:
-        sentences.append(f"Still possible: {_area(area_km2)}")
+        text += f". The user is {listed}" + _distance_text(f", so {aim} is ", bounds_of(step))
+    if area is not None:
+        text += f". Still possible: {_area(area.area)}"
     elif ring is not None:
-        sentences.append(_distance_text(f"By all answers from here {aim} is ", ring))
-    return ". ".join(sentences) + "."
+        text += _distance_text(f". By all answers from here {aim} is ", ring)
+    return f"{text}."
 
 
 def _result_text(scene: Scene) -> str:
@@ -235,10 +218,10 @@ def _distance_text(before: str, bounds: Bounds) -> str:
     return f"{before}{f'less than {high}' if bounds[0] == 0 else f'{low} to {high}'} away"
 
 
-def _area(square_km: float) -> str:
-    if square_km < 0.01:
-        return f"{1e6 * square_km:,.0f}\N{NO-BREAK SPACE}m²"
-    return (f"{square_km:,.0f}" if square_km >= 10 else f"{square_km:.2g}") + "\N{NO-BREAK SPACE}km²"
+def _area(square_m: float) -> str:
+    if square_m < 10_000:
+        return f"{square_m:,.0f}\N{NO-BREAK SPACE}m²"
+    return f"{square_m / 1e6:,.{2 if square_m < 10e6 else 0}f}\N{NO-BREAK SPACE}km²"
 
 
 # Which part of the map matters after each query: square windows that only get closer.
@@ -277,10 +260,7 @@ def end_view(scene: Scene) -> View:
 
 
 def views_of(scene: Scene) -> tuple[View, View]:
-    """Return two windows, the second inside of the first: the last stretch in that of all queries, or that in the region.
-
-    The region is the first where all queries are almost as near as the last stretch.
-    """
+    """Return windows for all queries and the last stretch; if these are alike, for the region and all queries."""
     end = end_view(scene)
     close = View.around(np.vstack([end.corners, *(np.array([step.place]) for step in scene.steps)]), 1.2)
     return (
@@ -314,14 +294,12 @@ def _views(scene: Scene, rings: Sequence[Bounds | None]) -> list[View]:
 class Frame:
     """What is shown after ``number`` queries, the last of which is ``step``; None in the last frame, with the result.
 
-    ``area_km2`` is the size of the area where the target can still be, if the attack tracks it; else ``ring_m`` has the
-    least and the greatest distance from the last query, if the attack has accounts.
+    ``ring_m`` has the least and the greatest distance from the last query, if the attack has accounts and no area.
     """
 
     number: int
     step: TraceStep | None
     view: View
-    area_km2: float | None = None
     ring_m: Bounds | None = None
     text: str
 
@@ -331,9 +309,8 @@ def frames_of(scene: Scene) -> list[Frame]:
     steps = scene.steps
     rings = [None if step.cells is not None else _ring_after(steps[: i + 1]) for i, step in enumerate(steps)]
     *views, end = _views(scene, rings)
-    frames = []
-    for number, (step, ring, view, area) in enumerate(zip(steps, rings, views, scene.areas, strict=True), start=1):
-        area_km2 = None if area is None else area.area / 1e6
-        text = _query_text(scene, number, ring, area_km2)
-        frames.append(Frame(number=number, step=step, view=view, area_km2=area_km2, ring_m=ring, text=text))
+    frames = [
+        Frame(number=number, step=step, view=view, ring_m=ring, text=_query_text(scene, number, ring))
+        for number, (step, ring, view) in enumerate(zip(steps, rings, views, strict=True), start=1)
+    ]
     return [*frames, Frame(number=len(steps), step=None, view=end, text=_result_text(scene))]

@@ -17,7 +17,7 @@ import shapely
 from nearveil.errors import DataError, require_package
 from nearveil.points import as_points
 from nearveil.region import Region, as_region, region_around
-from nearveil.report.land import land_in
+from nearveil.report.land import land_in, rings_of
 from nearveil.report.style import LIGHT, PUBLISHED_COLOR, TRUE_COLOR
 from nearveil.types import FloatArray
 
@@ -95,7 +95,7 @@ def ground(region: Region, origin: Sequence[float] = (0.0, 0.0)) -> list[Any]:
     found = [shapely.make_valid(shapely.Polygon(region.to_metres(ring))).intersection(box) for ring in land_in(region)]
     style: dict[str, Any] = {"line_width": 1, "line_color": LIGHT.shore, "showlegend": False}
     return [
-        area(shapely.transform(shape, lambda points: points - np.array(origin)), fill, **style)
+        area(shapely.transform(shape, lambda points: points - np.array(origin)), "", fill, **style)
         for shape, fill in ((box, LIGHT.water), (shapely.union_all(found), LIGHT.land))
     ]
 
@@ -120,13 +120,9 @@ def lines(paths: Sequence[FloatArray] | FloatArray, name: str, color: str, **opt
     return _plotly().Scatter(x=x, y=y, mode="lines", name=name, hoverinfo="skip", **{"line_color": color, **options})
 
 
-def area(shape: shapely.Geometry, color: str, **options: Any) -> Any:
+def area(shape: shapely.Geometry, name: str, color: str, **options: Any) -> Any:
     """Return a filled shape; its holes turn the other way, so that they stay empty."""
-    polygons = shapely.get_parts(shapely.normalize(shape))
-    rings = shapely.get_rings(polygons[shapely.area(polygons) > 0])
-    return lines(
-        [shapely.get_coordinates(ring) for ring in rings], "", color, fill="toself", fillcolor=color, **options
-    )
+    return lines(rings_of(shape), name, color, fill="toself", fillcolor=color, **options)
 
 
 def _plotly() -> Any:
