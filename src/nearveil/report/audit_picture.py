@@ -191,7 +191,7 @@ def _draw_map(axes: Axes, view: View, scene: AuditScene, cloud: Cloud) -> None:
     color = _COLORS[cloud.side]
     for hit, size, alpha in ((False, 2.0, 0.3), (True, 2.6, 0.75)):
         dots = cloud.outputs[cloud.hits == hit]
-        axes.plot(*dots.T, ".", color=color, markersize=size, alpha=alpha, rasterized=True, zorder=2)
+        axes.plot(*dots.T, ".", color=color, markersize=size, alpha=alpha, zorder=2)
     for other in sorted(scene.clouds, key=lambda one: one is cloud):
         ink = _COLORS[other.side]
         face, edge = (ink, "white") if other is cloud else ("white", ink)

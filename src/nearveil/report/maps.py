@@ -32,9 +32,9 @@ def population_map(dataset: Dataset) -> Figure:
 
 
 def draw_dots(axes: Axes, points_m: FloatArray, color: str) -> None:
-    """Draw users as dots, smaller where they are more, as an image even in SVG."""
+    """Draw users as dots, smaller where they are more."""
     size = min(4.0, max(1.0, 150 / math.sqrt(max(len(points_m), 1))))
-    axes.plot(*points_m.T, ".", color=color, ms=size, alpha=0.55, markeredgewidth=0, rasterized=True, zorder=3)
+    axes.plot(*points_m.T, ".", color=color, ms=size, alpha=0.55, markeredgewidth=0, zorder=3)
 
 
 def draw_ground(axes: Axes, region: Region) -> None:
@@ -45,14 +45,14 @@ def draw_ground(axes: Axes, region: Region) -> None:
 
 
 def draw_discs(axes: Axes, points_m: FloatArray, radii_m: FloatArray, color: str) -> None:
-    """Draw outlines of discs, as an image even in SVG."""
+    """Draw outlines of discs."""
     from matplotlib.collections import EllipseCollection  # noqa: PLC0415
 
     axes.add_collection(
         EllipseCollection(
             2 * radii_m, 2 * radii_m, np.zeros(len(radii_m)),
             units="xy", offsets=points_m, offset_transform=axes.transData, facecolors="none", edgecolors=color,
-            linewidths=0.9, rasterized=True, zorder=2,
+            linewidths=0.9, zorder=2,
         )
     )  # fmt: skip
 

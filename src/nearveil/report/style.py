@@ -53,7 +53,7 @@ LIGHT = Theme(
     },
 )  # fmt: skip
 PALETTE = LIGHT.palette
-"""Colors by name. A report shows figures in these, and replaces them by its own on a dark page."""
+"""Colors by name."""
 TRUE_COLOR, PUBLISHED_COLOR = PALETTE["blue"], PALETTE["vermilion"]
 ACCOUNT_COLOR, POSSIBLE_COLOR = PALETTE["purple"], PALETTE["orange"]
 DISC_COLOR, INK = "#999999", LIGHT.ink
@@ -76,9 +76,7 @@ def house_style(theme: Theme = LIGHT) -> Iterator[None]:
         "axes.titleweight": "bold",
         "figure.titleweight": "bold",
         "legend.frameon": False,
-        # The same data gives the same bytes, words stay words, and a dollar is a dollar.
-        "svg.hashsalt": "nearveil",
-        "svg.fonttype": "none",
+        # A dollar is a dollar.
         "text.parse_math": False,
     }
     with mpl.rc_context(settings):
