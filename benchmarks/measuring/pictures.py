@@ -25,7 +25,7 @@ def draw_ratios(results: Sequence[Result], target: Path, machine: str) -> bool:
     bars = [result for result in results if isinstance(result, Beside)]
     if not bars:
         return False
-    with house_style(LIGHT):
+    with house_style():
         figure, [axes] = panels(1, columns=1, width=_WIDTH_IN, height=1.6 + _BAR_IN * len(bars))
         # Before anything is drawn, so that bars from 1 on are drawn as such.
         axes.set_xscale("log")
@@ -65,7 +65,7 @@ def draw_growth(results: Sequence[Result], target: Path) -> bool:
     points = [result for result in results if isinstance(result, Grown)]
     if not points:
         return False
-    with house_style(LIGHT):
+    with house_style():
         figure, [together, single] = panels(2, columns=2, width=_WIDTH_IN, height=3.6)
         together.set(title="All users at once", xlabel="users", ylabel="time (s)", xscale="log", yscale="log")
         single.set(title="One query to the live index", xlabel="users", ylabel="time (µs)", xscale="log")

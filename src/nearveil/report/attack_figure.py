@@ -21,7 +21,7 @@ from matplotlib.patheffects import withStroke
 
 from nearveil.attacks.base import TraceStep
 from nearveil.attacks.oracle import Point
-from nearveil.report.attack_scene import Scene, View, certificate, heading, length, views_of
+from nearveil.report.attack_scene import Scene, certificate, heading, length, views_of
 from nearveil.report.land import rings_of
 from nearveil.report.maps import draw_land, map_axes
 from nearveil.report.style import (
@@ -55,11 +55,11 @@ def draw_attack(scene: Scene, path: Path, *, title: str) -> None:
             _draw_possible(axes, scene)
             draw_accounts(axes, scene, scene.steps)
             if view is close or not has_region:
-                _draw_queries(axes, scene, view)
+                _draw_queries(axes, scene)
                 draw_ends(axes, scene)
         left, right = figure.axes
         zoom = left.indicate_inset_zoom(right, edgecolor=INK, linewidth=1.5, alpha=1)
-        for number, connector in enumerate(zoom.connectors):
+        for number, connector in enumerate(zoom.connectors or ()):
             # To the corners on the left.
             connector.set_visible(number < 2)
         left.set_title("The region" if has_region else "All queries, by number")
@@ -121,8 +121,8 @@ def draw_ends(axes: Axes, scene: Scene, *, estimate: bool = True) -> None:
     draw_circle(axes, scene, scene.truth, scene.tau_m, TRUE_COLOR, linewidth=1.6, linestyle="--", zorder=6)
     if scene.published is not None:
         style = {"arrowstyle": "-|>", "color": PUBLISHED_COLOR, "linewidth": 1.8, "shrinkA": 8, "shrinkB": 8}
-        ends = scene.from_user([scene.published, scene.truth])
-        axes.annotate("", *ends, arrowprops={**style, "mutation_scale": 16}, zorder=6.5, annotation_clip=True)
+        head, tail = scene.from_user([scene.published, scene.truth])
+        axes.annotate("", head, tail, arrowprops={**style, "mutation_scale": 16}, zorder=6.5, annotation_clip=True)
         mark(axes, scene, scene.published, "D", PUBLISHED_COLOR, 11, label="published location", zorder=8)
     mark(axes, scene, scene.truth, "*", TRUE_COLOR, 22, label=f"user (circle: {length(scene.tau_m)})", zorder=8)
     if estimate and scene.result.estimate is not None:
@@ -148,14 +148,13 @@ def _draw_possible(axes: Axes, scene: Scene) -> None:
         mark(axes, scene, others, "o", "none", 5, markeredgecolor=INK, label="other users located", zorder=4)
 
 
-def _draw_queries(axes: Axes, scene: Scene, view: View) -> None:
+def _draw_queries(axes: Axes, scene: Scene) -> None:
     """Draw where queries were asked, with their numbers."""
     asked: dict[Point, list[int]] = {}
     for number, step in enumerate(scene.steps, start=1):
         asked.setdefault(step.place, []).append(number)
     for place, numbers in asked.items():
-        if view.holds(place):
-            draw_number(axes, scene, place, _ranges(numbers) + (" (start)" if 1 in numbers else ""))
+        draw_number(axes, scene, place, _ranges(numbers) + (" (start)" if 1 in numbers else ""))
     if asked:
         axes.plot([], [], "o", color=INK, markersize=7, label="query, by number")
 
@@ -163,9 +162,9 @@ def _draw_queries(axes: Axes, scene: Scene, view: View) -> None:
 def draw_number(axes: Axes, scene: Scene, place: Point, text: str) -> None:
     """Mark where a query was asked, with its number."""
     mark(axes, scene, place, "o", INK, 7, zorder=7)
-    style: dict[str, Any] = {"fontsize": 11, "fontweight": "bold", "zorder": 9, "annotation_clip": True}
-    halo = [withStroke(linewidth=3, foreground="white")]
-    axes.annotate(text, scene.from_user(place)[0], (5, 5), textcoords="offset points", path_effects=halo, **style)
+    halo, (x, y) = [withStroke(linewidth=3, foreground="white")], scene.from_user(place)[0]
+    style: dict[str, Any] = {"fontsize": 11, "fontweight": "bold", "zorder": 9, "path_effects": halo}
+    axes.annotate(text, (x, y), (5, 5), textcoords="offset points", annotation_clip=True, **style)
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -7,7 +7,6 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import shapely
 
 from nearveil.attacks.oracle import Point
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 _MOST_DOTS = 4_000
 _NOTEBOOK_LETTERS = 90
-_TURN = np.linspace(0, 2 * np.pi, 120)
 
 
 def attack_map(outcome: AttackOutcome) -> Figure:
@@ -35,11 +33,10 @@ def attack_map(outcome: AttackOutcome) -> Figure:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import nearveil as nv
+    >>>     >>> import nearveil as nv
     >>> points = np.random.default_rng(1).normal([37.75, -122.44], 0.02, (500, 2))
     >>> outcome = nv.attack(nv.simulate(points), target=17)
-    >>> len(nv.attack_map(outcome).frames) == outcome.questions + 1
+    >>> len(nv.attack_map(outcome).frames) == outcome.result.queries + 1
     True
     """
     if not outcome.result.trace.steps:
@@ -70,7 +67,9 @@ def _figure(scene: Scene) -> Any:
 
     frames = frames_of(scene)
     changes = [_changes(scene, frame) for frame in frames]
-    below, ends = [*ground(scene.region, scene.truth), *_users(scene)], _ends(scene)
+    users = "other users" + ("" if scene.published is None else ", as published")
+    dots = marks(scene.from_user(scene.users(_MOST_DOTS)), users, "#777777", size=4, opacity=0.6)
+    below, ends = [*ground(scene.region, scene.truth), dots], _ends(scene)
     *first, estimate = changes[0]
     traces = [*below, *first, *ends, estimate]
     figure = map_figure(traces, scene.from_user(frames[0].view.corners), "the user")
@@ -92,13 +91,6 @@ def _figure(scene: Scene) -> Any:
 def _window(scene: Scene, frame: Frame) -> dict[str, Any]:
     (west, south), (east, north) = scene.from_user(frame.view.corners).tolist()
     return {"xaxis": {"range": [west, east]}, "yaxis": {"range": [south, north]}}
-
-
-def _users(scene: Scene) -> list[Any]:
-    if not len(scene.people_m):
-        return []
-    name = "other users" + ("" if scene.published is None else ", as published")
-    return [marks(scene.from_user(scene.users(_MOST_DOTS)), name, "#777777", size=4, opacity=0.6)]
 
 
 def _ends(scene: Scene) -> list[Any]:
@@ -124,7 +116,7 @@ def _changes(scene: Scene, frame: Frame) -> list[Any]:
     located = [] if step is not None else list(scene.result.others.values())
     estimate = [] if step is not None or scene.result.estimate is None else [scene.result.estimate]
     at = scene.from_user(asked)
-    text = ["" if place != asked[-1] or step is None else str(frame.number) for place in asked]
+    text = ["" if step is None or number < frame.number else str(number) for number in range(1, len(asked) + 1)]
     queries = marks(
         at, "queries", INK, size=10, textposition="top right", textfont={"size": 17, "weight": "bold", "shadow": "auto"}
     )
@@ -153,5 +145,5 @@ def _possible(scene: Scene, frame: Frame) -> shapely.Geometry:
 
 
 def _circle(scene: Scene, center: Point, radius_m: float) -> FloatArray:
-    circle: FloatArray = scene.from_user(center) + radius_m * np.column_stack([np.cos(_TURN), np.sin(_TURN)])
+    circle: FloatArray = shapely.get_coordinates(shapely.Point(scene.from_user(center)[0]).buffer(radius_m, 32))
     return circle

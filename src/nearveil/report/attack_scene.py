@@ -244,11 +244,8 @@ class View:
     @property
     def corners(self) -> FloatArray:
         """South-west and north-east."""
-        return np.array(self.centre) + np.array([[-self.half_m], [self.half_m]])
-
-    def holds(self, place: Point) -> bool:
-        """Return whether a location can be seen."""
-        return max(abs(place[0] - self.centre[0]), abs(place[1] - self.centre[1])) <= self.half_m
+        (x, y), half = self.centre, self.half_m
+        return np.array([[x - half, y - half], [x + half, y + half]])
 
 
 def end_view(scene: Scene) -> View:
@@ -271,7 +268,8 @@ def views_of(scene: Scene) -> tuple[View, View]:
 def _views(scene: Scene, rings: Sequence[Bounds | None]) -> list[View]:
     """Return for each query a window that holds all that matters from then on, and one for the result."""
     half = np.array(scene.region.half_extent_m)
-    matters, nearest_m = [], math.inf
+    matters: list[FloatArray] = []
+    nearest_m = math.inf
     for step, ring in zip(scene.steps, rings, strict=True):
         nearest_m = min(nearest_m, math.inf if ring is None else ring[1])
         possible = np.array([step.place, step.place])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import EllipseCollection, PolyCollection
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from nearveil.auditing.bounds import clopper_pearson_high, clopper_pearson_low
@@ -22,7 +22,7 @@ from nearveil.mechanisms.cells import Cells
 from nearveil.mechanisms.intervals import Intervals, cell_polygons
 from nearveil.region import Region
 from nearveil.report.attack_scene import View
-from nearveil.report.maps import map_axes
+from nearveil.report.maps import draw_discs, map_axes
 from nearveil.report.style import (
     DISC_COLOR,
     INK,
@@ -48,16 +48,7 @@ def draw_audit(
 ) -> None:  # fmt: skip
     """Draw the outputs of both locations of a witness, the boundary, the event and its frequencies; save as PNG.
 
-    Parameters
-    ----------
-    witness : Witness
-        Names the locations and the event, and has the counts. The dots are outputs drawn for the picture alone.
-    subject : Subject
-        What was audited.
-    title : str
-        The verdict.
-    learned : Intervals or Cells, optional
-        To show discs and the borders between their cells, or cells, so that steps can be counted.
+    The dots are outputs drawn for the picture alone. Intervals or cells that were ``learned`` are shown with borders.
     """
     scene = AuditScene(witness, subject, learned)
     event = witness.event.describe().replace("the first", "A").replace("the second", "B")
@@ -151,11 +142,11 @@ class AuditScene:
         both = _view_of(np.vstack(bodies))
         return both, both
 
-    def event_on(self, x: FloatArray, y: FloatArray) -> BoolArray:
-        """Return whether an output at each point of a grid, in meters, is the event; shape (len(y), len(x))."""
+    def event_on(self, x: FloatArray, y: FloatArray) -> FloatArray:
+        """Return 1 where an output at a point of a grid, in meters, is the event, else 0; shape (len(y), len(x))."""
         grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2) / self._scale + self._middle
         hits = self.witness.event.hits(grid, self.witness.pair, self._subject)
-        return hits.reshape(len(y), len(x))
+        return hits.reshape(len(y), len(x)).astype(np.float64)
 
     def _cloud(self, number: int, of: tuple[str, FloatArray]) -> Cloud:
         (side, place), pair = of, self.witness.pair
@@ -167,8 +158,7 @@ class AuditScene:
 
 def _unit_m(region: Region) -> FloatArray:
     """Return meters east and north for one unit of a region's square (per-axis scaling: nearly)."""
-    unit: FloatArray = np.array(region.half_extent_m) / np.array(region.half_extent_square)
-    return unit
+    return np.divide(region.half_extent_m, region.half_extent_square)
 
 
 def _view_of(points: FloatArray) -> View:
@@ -186,7 +176,12 @@ def _draw_map(axes: Axes, view: View, scene: AuditScene, cloud: Cloud) -> None:
     """Draw one cloud over the event, the intervals or cells, and both locations."""
     map_axes(axes, view.corners, "the point between A and B")
     if scene.has_areas:
-        _shade_event(axes, view, scene)
+        (west, south), (east, north) = view.corners
+        x, y = np.linspace(west, east, _GRID), np.linspace(south, north, _GRID)
+        event = scene.event_on(x, y)
+        axes.contourf(x, y, event, levels=[0.5, 1.5], colors=[EVENT_COLOR + "73"], zorder=0.5)
+        if 0 < event.mean() < 1:
+            axes.contour(x, y, event, levels=[0.5], colors=[INK], linewidths=0.9, zorder=2.5)
     _draw_learned(axes, scene)
     color = _COLORS[cloud.side]
     for hit, size, alpha in ((False, 2.0, 0.3), (True, 2.6, 0.75)):
@@ -197,28 +192,17 @@ def _draw_map(axes: Axes, view: View, scene: AuditScene, cloud: Cloud) -> None:
         face, edge = (ink, "white") if other is cloud else ("white", ink)
         box = {"boxstyle": "circle", "facecolor": face, "edgecolor": edge}
         style: dict[str, Any] = {"ha": "center", "va": "center", "clip_on": True, "zorder": 4}
-        axes.text(*other.place, _LETTERS[other.side], color=edge, fontweight="bold", bbox=box, **style)
+        axes.text(
+            other.place[0], other.place[1], _LETTERS[other.side], color=edge, fontweight="bold", bbox=box, **style
+        )
     axes.set_title(f"Outputs for a user at {_LETTERS[cloud.side]}", color=color)
-
-
-def _shade_event(axes: Axes, view: View, scene: AuditScene) -> None:
-    x, y = np.linspace(*view.corners, _GRID).T
-    event = scene.event_on(x, y).astype(float)
-    # Levels around 0 and 1 keep quiet where the event is everywhere or nowhere.
-    axes.contourf(x, y, event, levels=[0.5, 1.5], colors=[EVENT_COLOR + "73"], zorder=0.5)
-    if 0 < event.mean() < 1:
-        axes.contour(x, y, event, levels=[0.5], colors=[INK], linewidths=0.9, zorder=2.5)
 
 
 def _draw_learned(axes: Axes, scene: AuditScene) -> None:
     """Draw intervals and their borders, or the cells: thin and over the outputs, whose dots would hide small ones."""
     if scene.discs is not None:
         axes.add_collection(PolyCollection(scene.borders, facecolors="none", **_BORDER), autolim=False)
-        widths, heights = 2 * scene.discs[:, 2:].T
-        options: dict[str, Any] = {"units": "xy", "offset_transform": axes.transData, "facecolors": "none"}
-        centers, style = scene.discs[:, :2], {"edgecolors": DISC_COLOR, "linewidths": 1.4}
-        discs = EllipseCollection(widths, heights, np.zeros(len(widths)), offsets=centers, **style, **options)
-        axes.add_collection(discs, autolim=False)
+        draw_discs(axes, scene.discs)
     if scene.cells is not None:
         corners = scene.cells[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2)
         axes.add_collection(PolyCollection(list(corners), facecolors="none", zorder=2.2, **_CELL), autolim=False)
@@ -272,27 +256,23 @@ def _draw_frequencies(axes: Axes, witness: Witness) -> None:
     allowed = most_allowed(witness, unlikely)
     floor = min(rate.low if rate.hits else rate.high for rate in (likely, unlikely)) / 4
     axes.set(yscale="log", ylim=(floor, 2.5 * max(likely.high, allowed)), xlim=(-0.5, 2.0))
-    x = _AT[likely.side]
-    axes.fill_between([x - 0.3, x + 0.7], floor, allowed, color=DISC_COLOR, alpha=0.28, linewidth=0, zorder=0.5)
-    axes.plot([x - 0.3, x + 0.7], [allowed, allowed], "--", color=INK, linewidth=1.2)
+    band = [(x := _AT[likely.side]) - 0.3, x + 0.7]
+    axes.fill_between(band, floor, allowed, color=DISC_COLOR, alpha=0.28, linewidth=0, zorder=0.5)
+    axes.plot(band, [allowed, allowed], "--", color=INK, linewidth=1.2)
     words = f" if the claim is true,\n at most {allowed:.3g}\n from {_LETTERS[likely.side]}"
-    axes.text(x - 0.3, floor * 1.1, words, fontsize=8.5, va="bottom", color=INK)
+    axes.text(band[0], floor * 1.1, words, fontsize=8.5, va="bottom")
     for rate in (likely, unlikely):
+        color, x = _COLORS[rate.side], _AT[rate.side]
+        low, at = (rate.low, rate.share) if rate.hits else (floor, rate.high)
+        axes.plot([x, x], [low, rate.high], color=color, linewidth=7, alpha=0.5, solid_capstyle="butt")
+        axes.plot([x], [at], "o" if rate.hits else "v", color=color, markersize=7, markeredgecolor="white", zorder=4)
+        words = f"{rate.hits:,}\nof {rate.trials:,}" if rate.hits else f"never in\n{rate.trials:,}"
         # Words stay off the line of what is allowed.
-        _draw_rate(axes, rate, words_above=rate is likely and rate.share > allowed)
+        above = rate is likely and rate.share > allowed
+        style: dict[str, Any] = {"color": color, "fontsize": 9, "fontweight": "bold", "zorder": 5}
+        offset, place = (9, -4 if above else 4), "bottom" if above else "top"
+        axes.annotate(words, (x, at), offset, textcoords="offset points", va=place, **style)
     axes.set_xticks(list(_AT.values()), [f"from {_LETTERS[side]}" for side in _AT])
     shaded = "" if witness.event.score.kind in TELL_TALES else " (yellow)"
     axes.set(ylabel=f"share of outputs that are the event{shaded}", title="How often the event came")
     axes.grid(axis="y")
-
-
-def _draw_rate(axes: Axes, rate: Rate, *, words_above: bool) -> None:
-    color, floor, x = _COLORS[rate.side], axes.get_ylim()[0], _AT[rate.side]
-    low, at = (rate.low, rate.share) if rate.hits else (floor, rate.high)
-    axes.plot([x, x], [low, rate.high], "-", color=color, linewidth=7, alpha=0.5, solid_capstyle="butt")
-    axes.plot([x], [at], "o" if rate.hits else "v", color=color, markersize=7, markeredgecolor="white", zorder=4)
-    words = f"{rate.hits:,}\nof {rate.trials:,}" if rate.hits else f"never in\n{rate.trials:,}"
-    axes.annotate(
-        words, (x, at), (9, -4 if words_above else 4), textcoords="offset points",
-        va="bottom" if words_above else "top", fontsize=9, color=color, fontweight="bold", zorder=5,
-    )  # fmt: skip

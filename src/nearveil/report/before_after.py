@@ -71,8 +71,8 @@ def draw_before_after(
         for service, above, below in zip(services, *grid, strict=True):
             _draw_city(above, service, region)
             _draw_misses(below, service, tau_m)
-            for axes in (above, below):
-                axes.label_outer()
+            for axes in (above, below) if service is not services[0] else ():
+                axes.set_ylabel("")
         figure.suptitle(title, fontsize=14)
         add_legend(figure, columns=4)
         save_png(figure, path)
@@ -85,7 +85,8 @@ def _draw_city(axes: Axes, service: AttackedService, region: Region) -> None:
     axes.plot([], [], ".", color=color, markersize=9, label=f"{what} location")
     intervals = service.intervals
     if intervals is not None and intervals.region.scaling == "isotropic":
-        draw_discs(axes, intervals.centres * intervals.region.metres_per_unit, intervals.radii_m, DISC_COLOR)
+        radii_m = np.repeat(intervals.radii_m[:, None], 2, axis=1)
+        draw_discs(axes, np.hstack([intervals.centres * intervals.region.metres_per_unit, radii_m]))
         axes.plot([], [], "o", color=DISC_COLOR, fillstyle="none", markersize=9, label="private disc")
     draw_dots(axes, region.to_metres(service.places[:_MOST_DOTS]), color)
     axes.set_title(textwrap.fill(service.title, _TITLE_LETTERS))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nearveil.io.datasets import Dataset
 from nearveil.region import Region
 from nearveil.report.land import land_in
-from nearveil.report.style import LIGHT, TRUE_COLOR, panels
+from nearveil.report.style import DISC_COLOR, LIGHT, TRUE_COLOR, panels
 from nearveil.types import FloatArray
 
 if TYPE_CHECKING:
@@ -44,17 +44,14 @@ def draw_ground(axes: Axes, region: Region) -> None:
     map_axes(axes, np.array([-half, half]), "the center")
 
 
-def draw_discs(axes: Axes, points_m: FloatArray, radii_m: FloatArray, color: str) -> None:
-    """Draw outlines of discs."""
+def draw_discs(axes: Axes, discs: FloatArray) -> None:
+    """Draw outlines of discs: rows of x, y, half width and half height in meters."""
     from matplotlib.collections import EllipseCollection  # noqa: PLC0415
 
-    axes.add_collection(
-        EllipseCollection(
-            2 * radii_m, 2 * radii_m, np.zeros(len(radii_m)),
-            units="xy", offsets=points_m, offset_transform=axes.transData, facecolors="none", edgecolors=color,
-            linewidths=0.9, zorder=2,
-        )
-    )  # fmt: skip
+    widths, heights = 2 * discs[:, 2:].T
+    style: dict[str, Any] = {"facecolors": "none", "edgecolors": DISC_COLOR, "linewidths": 1.1, "zorder": 2}
+    place: dict[str, Any] = {"units": "xy", "offsets": discs[:, :2], "offset_transform": axes.transData}
+    axes.add_collection(EllipseCollection(widths, heights, np.zeros(len(discs)), **place, **style), autolim=False)
 
 
 def map_axes(axes: Axes, corners: FloatArray, whence: str) -> None:

@@ -77,17 +77,6 @@ def _body(section: Section) -> Markup:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """A cell of a table: its text and interval, the name of its column, and how many rows it spans."""
-
-    text: str
-    interval: str
-    column: str
-    kind: str
-    rows: int
-
-
 def table_markup(frame: DataFrame, caption: str = "") -> Markup:
     """Return a table for a page; labels that repeat down the first column are written once."""
     headings = headings_of(frame)
@@ -107,15 +96,17 @@ def table_markup(frame: DataFrame, caption: str = "") -> Markup:
     )
 
 
-def _column(texts: Sequence[str], name: str, kind: str, *, joined: bool) -> list[_Cell | None]:
+def _column(texts: Sequence[str], name: str, kind: str, *, joined: bool) -> list[dict[str, Any] | None]:
     """Return the cells of a column; where they are ``joined``, the first of equal ones spans the others."""
-    cells: list[_Cell | None] = []
+    cells: list[dict[str, Any] | None] = []
     for text, same in groupby(texts) if joined else ((text, [text]) for text in texts):
         rows = len(list(same))
         # A number can be broken before its interval, not within; words stay as they are.
         number, _, interval = text.replace("± ", "±\N{NO-BREAK SPACE}").partition(" ")
-        shown = (text, "") if kind == "text" else (number, interval)
-        cells += [_Cell(*shown, name, kind, rows), *[None] * (rows - 1)]
+        if kind == "text":
+            number, interval = text, ""
+        cell = {"text": number, "interval": interval, "column": name, "kind": kind, "rows": rows}
+        cells += [cell, *[None] * (rows - 1)]
     return cells
 
 

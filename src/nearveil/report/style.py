@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import matplotlib as mpl
 import numpy as np
@@ -28,49 +28,29 @@ mpl.use("Agg")
 _DOTS_PER_INCH = 150
 
 
-@dataclass(frozen=True, slots=True)
-class Theme:
-    """Colors of a picture."""
-
-    page: str
-    panel: str
-    ink: str
-    soft: str
-    grid: str
-    land: str
-    water: str
-    shore: str
-    palette: Mapping[str, str]
-
-
 # Okabe and Ito's palette, which people with any kind of color vision can distinguish.
-LIGHT = Theme(
-    page="#FFFFFF", panel="#FAFAFA", ink="#222222", soft="#777777", grid="#E2E2E2",
-    land="#EFEDE6", water="#DCE8F0", shore="#A9B4BA",
-    palette={
-        "blue": "#0072B2", "vermilion": "#D55E00", "green": "#009E73", "purple": "#CC79A7",
-        "orange": "#E69F00", "sky": "#56B4E9", "grey": "#777777", "ink": "#222222",
-    },
+PALETTE = {
+    "blue": "#0072B2", "vermilion": "#D55E00", "green": "#009E73", "purple": "#CC79A7",
+    "orange": "#E69F00", "sky": "#56B4E9", "grey": "#777777", "ink": "#222222",
+}  # fmt: skip
+LIGHT = SimpleNamespace(
+    page="#FFFFFF", panel="#FAFAFA", ink=PALETTE["ink"], soft=PALETTE["grey"], grid="#E2E2E2",
+    land="#EFEDE6", water="#DCE8F0", shore="#A9B4BA", palette=PALETTE,
 )  # fmt: skip
-PALETTE = LIGHT.palette
-"""Colors by name."""
 TRUE_COLOR, PUBLISHED_COLOR = PALETTE["blue"], PALETTE["vermilion"]
 ACCOUNT_COLOR, POSSIBLE_COLOR = PALETTE["purple"], PALETTE["orange"]
-DISC_COLOR, INK = "#999999", LIGHT.ink
+DISC_COLOR, INK = "#999999", PALETTE["ink"]
 
 
 @contextmanager
-def house_style(theme: Theme = LIGHT) -> Iterator[None]:
+def house_style() -> Iterator[None]:
     """Apply the house style to the figures made inside."""
-    words = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), theme.ink)
-    lines = dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), theme.soft)
     settings: dict[Any, Any] = {
-        **words,
-        **lines,
-        "figure.facecolor": theme.page,
-        "axes.facecolor": theme.panel,
+        **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), LIGHT.ink),
+        **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), LIGHT.soft),
+        "axes.facecolor": LIGHT.panel,
         "axes.axisbelow": True,
-        "grid.color": theme.grid,
+        "grid.color": LIGHT.grid,
         "grid.linewidth": 0.7,
         "axes.titlesize": 11,
         "axes.titleweight": "bold",
@@ -83,19 +63,13 @@ def house_style(theme: Theme = LIGHT) -> Iterator[None]:
         yield
 
 
-class Look(NamedTuple):
-    """How a series is drawn: its color, its marker and its dashes."""
+Look = tuple[str, str, str]
+"""How a series is drawn: its color, its marker and its dashes."""
 
-    color: str
-    marker: str
-    dashes: str
-
-
+_OWN: dict[str, Look] = {entry.label: entry.look for entry in MECHANISMS.values() if entry.look is not None}
 # 72 that differ: 8 and 9 have no common divisor.
-_SERIES = tuple(
-    Look(list(PALETTE)[number % 8], "os^vPXph<"[number % 9], ("-", "--", "-.", ":")[number % 4]) for number in range(72)
-)
-_OWN = {entry.label: Look(*entry.look) for entry in MECHANISMS.values() if entry.look is not None}
+_MARKERS, _DASHES = "os^vPXph<", ("-", "--", "-.", ":")
+_SERIES = [(list(PALETTE)[number % 8], _MARKERS[number % 9], _DASHES[number % 4]) for number in range(72)]
 _free_looks = cycle(look for look in _SERIES if look not in _OWN.values())
 
 
@@ -106,10 +80,10 @@ def look_of(label: str) -> Look:
     Examples
     --------
     >>> look_of("DPRS")
-    Look(color='#0072B2', marker='o', dashes='-')
+    ('#0072B2', 'o', '-')
     """
-    look = _OWN.get(label) or next(_free_looks)
-    return look._replace(color=PALETTE[look.color])
+    color, marker, dashes = _OWN.get(label) or next(_free_looks)
+    return PALETTE[color], marker, dashes
 
 
 def panels(count: int, *, columns: int, height: float = 2.7, width: float = 10.0) -> tuple[Figure, list[Axes]]:
