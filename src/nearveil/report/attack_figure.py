@@ -154,16 +154,16 @@ def _draw_queries(axes: Axes, scene: Scene) -> None:
     for number, step in enumerate(scene.steps, start=1):
         asked.setdefault(step.place, []).append(number)
     for place, numbers in asked.items():
-        draw_number(axes, scene, place, _ranges(numbers) + (" (start)" if 1 in numbers else ""))
+        draw_number(axes, scene, place, _ranges(numbers))
     if asked:
-        axes.plot([], [], "o", color=INK, markersize=7, label="query, by number")
+        axes.plot([], [], "o", color=INK, markersize=7, label="query, by number; 1: start")
 
 
 def draw_number(axes: Axes, scene: Scene, place: Point, text: str) -> None:
     """Mark where a query was asked, with its number."""
     mark(axes, scene, place, "o", INK, 7, zorder=7)
     halo, (x, y) = [withStroke(linewidth=3, foreground="white")], scene.from_user(place)[0]
-    style: dict[str, Any] = {"fontsize": 11, "fontweight": "bold", "zorder": 9, "path_effects": halo}
+    style: dict[str, Any] = {"fontsize": 11, "fontweight": "bold", "zorder": 6.9, "path_effects": halo}
     axes.annotate(text, (x, y), (5, 5), textcoords="offset points", annotation_clip=True, **style)
 
 

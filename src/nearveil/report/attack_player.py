@@ -14,7 +14,7 @@ from nearveil.errors import UsageError
 from nearveil.evaluation.attack import AttackOutcome
 from nearveil.report.attack_scene import Frame, Scene, certificate, frames_of, heading, length, scene_of
 from nearveil.report.interactive_map import area, ground, lines, map_figure, marks
-from nearveil.report.page import filled, verbatim
+from nearveil.report.page import filled
 from nearveil.report.style import ACCOUNT_COLOR, INK, POSSIBLE_COLOR, PUBLISHED_COLOR, TRUE_COLOR
 from nearveil.types import FloatArray
 
@@ -55,7 +55,7 @@ def write_player(scene: Scene, path: Path, *, title: str) -> None:
     options: dict[str, Any] = {"full_html": False, "include_plotlyjs": True, "auto_play": False, "div_id": "attack"}
     config = {"responsive": True, "displaylogo": False, "scrollZoom": True}
     figure.update_layout(height=None, autosize=True)
-    markup = figure.to_html(config=config, post_script=str(verbatim("player.js")), **options)
+    markup = figure.to_html(config=config, post_script=str(filled("player.js")), **options)
     summary = f"{title} · {certificate(scene)}"
     page = filled("player.html", title=heading(scene), summary=summary, texts=texts, markup=markup)
     path.write_text(page, encoding="utf-8")

@@ -70,10 +70,10 @@ class Scene:
         return moved
 
     def users(self, most: int) -> FloatArray:
-        """Return the users to draw: all, or of more than ``most`` those around the target and a share of the others."""
+        """Return the users to draw: all, or of more than ``most`` some around the target and a share of the others."""
         order = np.argsort(np.hypot(*self.from_user(self.people_m).T))
-        near, far = order[: most // 2], order[most // 2 :]
-        return self.people_m[np.append(near, far[:: max(1, math.ceil(len(far) / (most - most // 2)))])]
+        near, far = order[: most // 8], order[most // 8 :]
+        return self.people_m[np.append(near, far[:: max(1, math.ceil(8 * len(far) / (7 * most)))])]
 
     def boxes(self, cells: FloatArray) -> FloatArray:
         """Return west, south, east and north of cells within the region: what lies beyond it is not possible."""
@@ -260,9 +260,9 @@ def views_of(scene: Scene) -> tuple[View, View]:
     """Return windows for all queries and the last stretch; if these are alike, for the region and all queries."""
     end = end_view(scene)
     close = View.around(np.vstack([end.corners, *(np.array([step.place]) for step in scene.steps)]), 1.2)
-    return (
-        (close, end) if close.half_m > _FAR * end.half_m else (View((0.0, 0.0), max(scene.region.half_extent_m)), close)
-    )
+    if close.half_m > _FAR * end.half_m:
+        return close, end
+    return View((0.0, 0.0), max(scene.region.half_extent_m)), close
 
 
 def _views(scene: Scene, rings: Sequence[Bounds | None]) -> list[View]:

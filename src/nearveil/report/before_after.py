@@ -38,14 +38,9 @@ _MARKS = (("o", "orange"), ("v", "sky"), ("P", "green"), ("s", "purple"))
 class AttackedService:
     """One column of the picture: a title for the service, and what was ``found`` of its users.
 
-    Attributes
-    ----------
-    places : ndarray of shape (n, 2)
-        Where the service has its users, in degrees: published locations if ``protected``, else the true ones.
-    misses_m : mapping
-        For each attack, by its name: how far east and north of the user every estimate is.
-    intervals : Intervals, optional
-        Discs that users are moved into.
+    ``places`` is where the service has its users, in degrees: published locations if ``protected``, else the true ones.
+    ``misses_m`` has for each attack, by its name, how far east and north of the user every estimate is. Users are moved
+    into ``intervals``, if there are any.
     """
 
     title: str
@@ -66,7 +61,7 @@ def draw_before_after(
     with house_style():
         width_m, height_m = region.half_extent_m
         count = len(services)
-        figure = Figure(figsize=(4.6 * count, 4.4 * (1 + height_m / width_m) + 1.6), layout="compressed")
+        figure = Figure(figsize=(4.6 * count, 4.2 * (1 + height_m / width_m) + 1.5), layout="compressed")
         grid = figure.subplots(2, count, squeeze=False, height_ratios=(height_m, width_m))
         for service, above, below in zip(services, *grid, strict=True):
             _draw_city(above, service, region)

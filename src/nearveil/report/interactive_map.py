@@ -32,14 +32,8 @@ def protection_map(before: object, after: object, *, region: Region | str | None
     """Return a map of the same users before and after protection, row by row. It shows true locations.
 
     The buttons show either or both; with both, a line joins the two locations of a user. Of more than 5,000 users every
-    so many are shown.
-
-    Parameters
-    ----------
-    before, after : array-like of shape (n, 2), or a frame
-        Latitude and longitude, the same user in the same row.
-    region : Region or str, optional
-        What the map shows; by default a box around both.
+    so many are shown. ``before`` and ``after`` are frames or arrays of latitude and longitude. The map shows a
+    ``region``, by default a box around both.
 
     Examples
     --------
@@ -61,10 +55,8 @@ def protection_map(before: object, after: object, *, region: Region | str | None
     dots = [marks(true_m, "before", TRUE_COLOR, size=5), marks(published_m, "after", PUBLISHED_COLOR, size=5)]
     still = ground(box)
     shown = {"both": (True, True, True), "before": (False, True, False), "after": (False, False, True)}
-    buttons = [
-        {"label": label, "method": "restyle", "args": [{"visible": [*(True for _ in still), *seen]}]}
-        for label, seen in shown.items()
-    ]
+    seen = {label: {"visible": [*(True for _ in still), *moving]} for label, moving in shown.items()}
+    buttons = [{"label": label, "method": "restyle", "args": [change]} for label, change in seen.items()]
     menu = {"type": "buttons", "direction": "right", "x": 0, "y": 1.06, "xanchor": "left", "buttons": buttons}
     half = np.array(box.half_extent_m)
     figure = map_figure([*still, moved, *dots], np.array([-half, half]), "the center")

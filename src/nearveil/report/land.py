@@ -54,10 +54,9 @@ def land_in(region: Region) -> list[FloatArray]:
 
 
 @lru_cache(maxsize=1)
-def _san_francisco() -> dict[str, Any]:
+def _san_francisco() -> Any:
     path = resources.files("nearveil.report").joinpath("data", "san_francisco_land.geojson")
-    outlines: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return outlines
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,6 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +54,6 @@ def write_page(
     """
     text = filled(
         "report.html",
-        style=verbatim("report.css"),
         verdicts=None if verdicts is None else table_markup(verdicts),
         sections=[(section, _body(section)) for section in sections],
         **about,
@@ -125,12 +123,6 @@ def filled(name: str | Sequence[str], **values: Any) -> Markup:
     """Return a template of the folder ``templates``, or the first of several that exists, with these values in it."""
     names = [name] if isinstance(name, str) else list(name)
     return Markup(_templates().select_template(names).render(values))  # noqa: S704  # it is escaped already
-
-
-def verbatim(name: str) -> Markup:
-    """Return a style or a script of the folder ``templates`` as it stands."""
-    folder = resources.files("nearveil.report").joinpath("templates")
-    return Markup(folder.joinpath(name).read_text(encoding="utf-8"))  # noqa: S704  # a file of this package
 
 
 @cache
