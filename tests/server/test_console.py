@@ -230,7 +230,7 @@ def check_trace(found: dict[str, Any]) -> None:
     steps = found["steps"]
     assert len(steps) == found["questions"] > 0
     for number, step in enumerate(steps, 1):
-        assert step["text"].startswith(f"Question {number} of {len(steps)}:")
+        assert step["text"].startswith(f"Query {number} of {len(steps)},")
         assert len(step["accounts"]) == len(step["account_ranks"])
         assert step["view"]["half_m"] >= 250
         assert -90 <= step["place"][0] <= 90

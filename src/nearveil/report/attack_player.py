@@ -33,7 +33,8 @@ def attack_map(outcome: AttackOutcome) -> Figure:
 
     Examples
     --------
-    >>>     >>> import nearveil as nv
+    >>> import numpy as np
+    >>> import nearveil as nv
     >>> points = np.random.default_rng(1).normal([37.75, -122.44], 0.02, (500, 2))
     >>> outcome = nv.attack(nv.simulate(points), target=17)
     >>> len(nv.attack_map(outcome).frames) == outcome.result.queries + 1
