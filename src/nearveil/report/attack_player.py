@@ -44,10 +44,11 @@ def attack_map(outcome: AttackOutcome) -> Figure:
         raise UsageError("the attack asked nothing, so that there is nothing to show")
     scene = scene_of(outcome)
     figure, frames = _figure(scene), frames_of(scene)
-    texts = ["<br>".join(textwrap.wrap(frame.text, _NOTEBOOK_LETTERS)) for frame in frames]
-    for frame, text in zip(figure.frames, texts, strict=True):
-        frame.layout.title = {"text": text, "font_size": 13}
-    return figure.update_layout(title={"text": texts[0], "font_size": 13}, margin_t=90, height=760)
+    place = {"font_size": 13, "yref": "container", "y": 0.985, "yanchor": "top"}
+    titles = [{"text": "<br>".join(textwrap.wrap(frame.text, _NOTEBOOK_LETTERS)), **place} for frame in frames]
+    for frame, title in zip(figure.frames, titles, strict=True):
+        frame.layout.title = title
+    return figure.update_layout(title=titles[0], margin_t=140, height=800)
 
 
 def write_player(scene: Scene, path: Path, *, title: str) -> None:

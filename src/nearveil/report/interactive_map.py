@@ -52,7 +52,8 @@ def protection_map(before: object, after: object, *, region: Region | str | None
     every = math.ceil(len(true_m) / _MOST_DOTS) or 1
     true_m, published_m = true_m[::every], published_m[::every]
     moved = lines(np.stack([true_m, published_m], axis=1), "moved", LIGHT.ink, opacity=0.25)
-    dots = [marks(true_m, "before", TRUE_COLOR, size=5), marks(published_m, "after", PUBLISHED_COLOR, size=5)]
+    both = ((true_m, "before", TRUE_COLOR), (published_m, "after", PUBLISHED_COLOR))
+    dots = [marks(*one, size=4, opacity=0.6) for one in both]
     still = ground(box)
     shown = {"both": (True, True, True), "before": (False, True, False), "after": (False, False, True)}
     seen = {label: {"visible": [*(True for _ in still), *moving]} for label, moving in shown.items()}
