@@ -39,7 +39,7 @@ def main() -> None:
     with house_style():
         images, times = zip(*_story(before, after), strict=True)
     # One palette for all frames, or colors would flicker.
-    palette = Image.fromarray(np.vstack(images)).quantize(COLORS, Image.Quantize.MAXCOVERAGE)
+    palette = Image.fromarray(np.vstack(images)).quantize(COLORS, Image.Quantize.MAXCOVERAGE, kmeans=1)
     first, *others = (Image.fromarray(image).quantize(palette=palette, dither=Image.Dither.NONE) for image in images)
     options = {"palette": palette.getpalette(), "duration": list(times), "loop": 0}
     first.save(TARGET, save_all=True, append_images=others, **options)
@@ -49,7 +49,7 @@ def main() -> None:
 def _story(before: Scene, after: Scene) -> Iterator[tuple[np.ndarray, int]]:
     view = end_view(after)
     middle = after.from_user(view.centre)[0]
-    corners = middle + 1.35 * view.half_m * np.array([[-1.5, -0.9], [1.5, 1.1]])
+    corners = middle + 1.35 * view.half_m * np.array([[-1.6, -1.2], [1.6, 1.05]])
     yield from _attack(before, corners, "1. A service lists the 10 nearest users, without distances", TRUE_COLOR)
     title = "2. Noise of 500 m is added to the location of every user"
     for share in np.linspace(0, 1, MOVES + 1):
@@ -89,7 +89,7 @@ def _drawn(
         draw_accounts(axes, scene, (step,))
         draw_number(axes, scene, step.place, f"query {number}")
     draw_ends(axes, scene, estimate=banner is not None)
-    axes.legend(loc="lower right", fontsize=11, frameon=True, framealpha=1)
+    axes.legend(loc="lower right", fontsize=11, frameon=True, framealpha=1).set_zorder(20)
     figure.text(0.02, 0.94, title, fontsize=17, fontweight="bold")
     figure.text(0.02, 0.885, text, fontsize=14)
     if banner:

@@ -32,9 +32,10 @@ from nearveil.report.style import (
     TRUE_COLOR,
     add_legend,
     house_style,
+    save_png,
 )
 
-_WIDTH_IN, _HEIGHT_IN, _DOTS_PER_INCH = 12.0, 7.4, 130
+_SIZE_IN = (12.0, 7.4)
 _TITLE_LETTERS, _NOTE_LETTERS = 84, 140
 _MOST_DOTS = 40_000
 
@@ -47,7 +48,7 @@ def draw_attack(scene: Scene, path: Path, *, title: str) -> None:
     whole, close = views_of(scene)
     has_region = whole.half_m == max(scene.region.half_extent_m)
     with house_style():
-        figure = Figure((_WIDTH_IN, _HEIGHT_IN), layout="compressed")
+        figure = Figure(_SIZE_IN, layout="compressed")
         for axes, view in zip(figure.subplots(1, 2), (whole, close), strict=True):
             map_axes(axes, scene.from_user(view.corners), "the user")
             draw_land(axes, scene.region, scene.truth)
@@ -67,7 +68,7 @@ def draw_attack(scene: Scene, path: Path, *, title: str) -> None:
         figure.suptitle(textwrap.fill(heading(scene), _TITLE_LETTERS), fontsize=17)
         note = f"{title}: {certificate(scene)}. Shows true locations: keep it private."
         add_legend(figure, columns=4, title=textwrap.fill(note, _NOTE_LETTERS))
-        figure.savefig(path, format="png", dpi=_DOTS_PER_INCH)
+        save_png(figure, path)
 
 
 # What the animation of the README draws as well.

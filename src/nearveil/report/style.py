@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-mpl.use("Agg")
-
 _DOTS_PER_INCH = 150
 
 
