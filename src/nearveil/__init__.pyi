@@ -100,7 +100,7 @@ from .release.fit import Fitted as Fitted
 from .release.fit import fit as fit
 from .release.protect import Protected as Protected
 from .release.protect import protect as protect
-from .report.interactive_map import attack_map as attack_map
+from .report.attack_player import attack_map as attack_map
 from .report.interactive_map import protection_map as protection_map
 from .report.reproduce import Reproduction as Reproduction
 from .report.reproduce import reproduce as reproduce

@@ -59,12 +59,12 @@ def test_pictures(points: FloatArray, tmp_path: Path) -> None:
     for name in ("attack.png", "attack.html"):
         outcome.plot(tmp_path / name)
     assert (tmp_path / "attack.png").read_bytes().startswith(b"\x89PNG")
-    assert "shows true places, keep it private" in (tmp_path / "attack.html").read_text(encoding="utf-8")
+    assert "shows true locations, keep it private" in (tmp_path / "attack.html").read_text(encoding="utf-8")
     assert (tmp_path / "attack.html").stat().st_mode & 0o777 == 0o600
     with pytest.raises(OutputError, match="exists already"):
         outcome.plot(tmp_path / "attack.png")
     with pytest.raises(UsageError, match="end it in"):
-        outcome.plot(tmp_path / "a.mp4")
+        outcome.plot(tmp_path / "a.gif")
     assert len(list(tmp_path.iterdir())) == 2
 
 

@@ -30,7 +30,7 @@ from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import Region, named_region
-from nearveil.report.frontier_figures import FIGURES
+from nearveil.report.beyond_figures import FIGURES
 from nearveil.types import FloatArray
 
 REGION = named_region("san-francisco")

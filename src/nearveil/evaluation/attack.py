@@ -93,19 +93,16 @@ class AttackOutcome:
         return self.result.radius_m
 
     def plot(self, path: str | Path, *, force: bool = False) -> None:
-        """Draw the attack as ``.png``, or query by query as ``.gif`` or ``.html``. It shows where people truly are."""
+        """Draw the attack as ``.png``, or as a ``.html`` page that plays it query by query. It shows true locations."""
         path = Path(path)
         kind = path.suffix.lower()
-        if kind not in (".png", ".gif", ".html"):
-            raise UsageError(f"{path.name} does not name a picture of an attack; end it in .png, .gif or .html")
-        if self.truth is None:
-            raise UsageError("the picture shows how far off the attack is; give attack() the truth to draw it")
+        if kind not in (".png", ".html"):
+            raise UsageError(f"{path.name} does not name a picture of an attack; end it in .png or .html")
         require_package("matplotlib", "a picture of an attack")
-        from nearveil.report import attack_figure, attack_gif, attack_page, attack_scene  # noqa: PLC0415
+        from nearveil.report import attack_figure, attack_player, attack_scene  # noqa: PLC0415
 
-        people_m = np.empty((0, 2)) if self.people_m is None else self.people_m
-        scene = attack_scene.Scene(self.result, self.region, people_m, self.truth, self.tau_m, self.published)
-        draw = {".png": attack_figure.draw_attack, ".gif": attack_gif.draw_gif, ".html": attack_page.write_page}[kind]
+        scene = attack_scene.scene_of(self)
+        draw = {".png": attack_figure.draw_attack, ".html": attack_player.write_player}[kind]
         with replacing(path, force=force, private=True) as partial:
             draw(scene, partial, title=self.title)
 
