@@ -45,7 +45,7 @@ def main() -> None:
     )  # fmt: skip
     print(f"{TARGET.name}: {len(frames)} frames, {TARGET.stat().st_size:,} bytes")
     for name, outcome in (("before", before), ("after", after)):
-        print(f"{name}: {outcome.questions} questions, {outcome.error_m:.0f} m from the person")
+        print(f"{name}: {outcome.queries} questions, {outcome.error_m:.0f} m from the person")
 
 
 def _story(

@@ -91,7 +91,7 @@ def attack_map(outcome: AttackOutcome) -> Figure:
     >>> import nearveil as nv
     >>> people = np.random.default_rng(1).normal([37.75, -122.44], 0.02, (500, 2))
     >>> outcome = nv.attack(nv.simulate(people), target=17)
-    >>> len(nv.attack_map(outcome).layout.sliders[0].steps) == outcome.questions
+    >>> len(nv.attack_map(outcome).layout.sliders[0].steps) == outcome.queries
     True
     """
     box, steps, estimate = outcome.region, outcome.result.trace.steps, outcome.result.estimate
