@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -120,7 +121,7 @@ def _claims(services: dict[str, Simulation]) -> str:
     return (
         f"The paper claims epsilon = {EPSILON:g} for its DPRS (Theorem 3). That claim does not hold: between users of\n"
         "different discs the loss has no limit. Planar Laplace noise keeps its guarantee: of two locations\n"
-        f"{DEFAULT_NOISE_M:g} m apart, what is published is at most e^{loss:.3g} = {math.exp(loss):.1f} times likelier from one."
+        f"{DEFAULT_NOISE_M:g} m apart, what is published is at most {math.exp(loss):.1f} times likelier from one."
     )
 
 
@@ -128,7 +129,7 @@ def _draw(services: dict[str, Simulation], attacked: dict[str, PopulationAttack]
     true_m, region = services[_OPEN].true_m, services[_OPEN].service.region
     one = min(attacked[_OPEN].instances, key=lambda one: abs(math.dist(one.start, true_m[one.target]) - _A_WALK_M))
     latitude, longitude = region.from_metres(np.array([one.start]))[0].tolist()
-    sure = {"target": one.target, "accounts": _ACCOUNTS, "tau_m": _SURE_WITHIN_M}
+    sure: dict[str, Any] = {"target": one.target, "accounts": _ACCOUNTS, "tau_m": _SURE_WITHIN_M}
     before = attack(services[_OPEN], start=(latitude, longitude), **sure)
     for name in ("attack-before.png", "attack-before.html"):
         before.save(out / name, force=True)

@@ -115,7 +115,7 @@ class PopulationAttack:
         }  # fmt: skip
 
     def offsets_m(self) -> list[FloatArray]:
-        """Return how far east and north of its user every estimate is, for each attack; or the start if there is none."""
+        """Return how far east and north of its user each estimate is, or else the start; for every attack."""
         true_m = self.simulation.true_m[[one.target for one in self.instances]]
         pairs = [zip(results, self.instances, strict=True) for results in self.results]
         return [
