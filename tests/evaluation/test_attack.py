@@ -84,9 +84,10 @@ def test_services_and_attacks_that_cannot_be(points: FloatArray, san_francisco: 
         nv.simulate(points, mechanism=nv.Square(region="paris"), region="san-francisco")
     with pytest.raises(DataError, match="outside the region"):
         nv.simulate(points, region="paris")
-    for options in ({"answers": "distance:1km", "k": 5}, {"policy": "check-in-500m", "k": 5}):
-        with pytest.raises(UsageError, match=r"k= .* leave it out"):
-            nv.simulate(points, **options)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"k= .* leave it out"):
+        nv.simulate(points, answers="distance:1km", k=5)
+    with pytest.raises(UsageError, match=r"k= .* leave it out"):
+        nv.simulate(points, policy="check-in-500m", k=5)
     with pytest.raises(UsageError, match="is for ranked lists"):
         nv.simulate(points, answers="distance:1km", policy="drop:0.1")
     open_one = nv.simulate(points)

@@ -48,6 +48,7 @@ _NOT_WITH = {
     "campaign": {"user", "users", "method", "answers", "accounts"},
     "user": {"users"},
 }
+_USUAL = ("adaptive",)
 _NEEDS = {"key": ("url",), "targets": ("url",), "target": ("url", "adapter"), "truth": ("url", "adapter")}
 
 
@@ -92,9 +93,9 @@ _own_service = options_as(
         "--attack",
         "method",
         multiple=True,
-        default=["adaptive"],
         metavar="NAME",
         help=f"{', '.join(ATTACKS)}, or your own as FILE.py:CLASS; may be repeated.",
+        show_default="adaptive",
     ),
     option("--answers", default="list", help=f"What the service answers: {EXAMPLES}; lengths of your choice."),
     option("--policy", help=f"What it does to lists: parts such as snap:100m,drop:0.1, or {', '.join(PRESETS)}."),
@@ -159,7 +160,7 @@ def attack(
     if own["adapter"] is not None or own["url"] is not None:
         if len(method) > 1:
             raise UsageError("a service of your own is attacked by one attack; give --attack once")
-        common["method"] = method[0]
+        common["method"] = next(iter(method), None)
     if own["adapter"] is not None:
         outcome, failure = attack_adapter(own["adapter"], region=region, **common)
         _draw(outcome, picture, force=force)
@@ -183,7 +184,13 @@ def attack(
         run_campaign(service, tau_m=tau_m, picture=picture, json=json, force=force)
         return
     found = attack_population(
-        service, attacks=method, users=users, target=row, accounts=accounts, tau_m=tau_m, progress=progress_bar
+        service,
+        attacks=method or _USUAL,
+        users=users,
+        target=row,
+        accounts=accounts,
+        tau_m=tau_m,
+        progress=progress_bar,
     )
     if json:
         say_json(found.to_dict())
