@@ -18,9 +18,10 @@ from nearveil.cli._options import (
     FILE,
     PEOPLE_FILE,
     force_option,
+    latitude_option,
+    longitude_option,
     optional_region,
     options_as,
-    reading_options,
     region_option,
 )
 from nearveil.cli._output import progress_bar, say, say_json, waiting, warn
@@ -39,7 +40,7 @@ from nearveil.report.text_table import text_table
 # Which options have no effect beside one that chooses what is attacked, and which need such a one.
 _SIMULATED = {
     "source", "dataset", "user", "users", "policy", "answers", "campaign", "mechanism", "noise_m", "settings",
-    "latitude", "longitude", "location", "columns", "crs", "delimiter", "encoding",
+    "latitude", "longitude",
 }  # fmt: skip
 _NOT_WITH = {
     "adapter": {*_SIMULATED, "k", "accounts", "url", "key", "targets", "init_adapter"},
@@ -106,7 +107,7 @@ _own_service = options_as(
 )
 @under("Protection", few_mechanism_options)
 @under("Your own service", _own_service)
-@reading_options
+@options_as("reading", (latitude_option, longitude_option), ReadOptions)
 @under(
     "Output",
     option("--picture", type=FILE, multiple=True, metavar="FILE.png|.html", help="Draw one attack; may be repeated."),

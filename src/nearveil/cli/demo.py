@@ -155,5 +155,5 @@ def _write_files(services: dict[str, Simulation], out: Path) -> None:
     for name, degrees in places.items():
         with replacing(out / name, force=True) as partial:
             rows = np.column_stack([np.arange(1, len(degrees) + 1), degrees])
-            header = "user,latitude,longitude"
+            header = "id,latitude,longitude"
             np.savetxt(partial, rows, fmt=["%d", "%.6f", "%.6f"], delimiter=",", header=header, comments="")
