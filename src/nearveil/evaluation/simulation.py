@@ -20,7 +20,7 @@ from nearveil.region import WHOLE_EARTH, Region, as_region
 from nearveil.types import FloatArray, ProgressBar, no_bar
 
 _SIZES = Sizes(queries=2_000, targets=1_000)
-_LEAST_MEASURED = 2
+_LEAST_MEASURED, _MANY = 2, 100_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -87,7 +87,7 @@ class Simulation:
         mechanism, count = self.service.mechanism, len(self.places)
         if mechanism is None or count < _LEAST_MEASURED:
             return None
-        sizes, seed = _SIZES, self.service.seed
+        sizes, seed = _SIZES if count <= _MANY else replace(_SIZES, targets=200), self.service.seed
         rng = np.random.default_rng([seed, count])
         data = Dataset(self.name, self.service.region, self.places)
         listed = what_users_get(data, self.published, k=min(self.k, count - 1), queries=sizes.queries, rng=rng)
