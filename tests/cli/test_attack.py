@@ -16,8 +16,7 @@ FEW = ("--attack", "gi-lia", "--users", 2, "--json")
 
 @pytest.fixture
 def people_csv(tmp_path: Path, city: FloatArray) -> Path:
-    """A thousand users: the best attacker weighs each published location against all of them."""
-    return write_people(tmp_path / "people.csv", city[:1000])
+    return write_people(tmp_path / "people.csv", city[:500])
 
 
 def test_the_first_line_is_the_result(run: Run, people_csv: Path) -> None:
@@ -69,7 +68,7 @@ def test_what_has_no_option_here_is_set(run: Run, tmp_path: Path, city: FloatArr
 def test_the_user_named_is_the_one_attacked(people_csv: Path) -> None:
     population = file_population(people_csv, ReadOptions())
     # Ids of this file start at 0.
-    assert [population.row_of(user) for user in ("0", "17", "999")] == [0, 17, 999]
+    assert [population.row_of(user) for user in ("0", "17", "499")] == [0, 17, 499]
 
 
 def test_the_same_seed_gives_the_same_numbers(run: Run, people_csv: Path) -> None:
@@ -89,7 +88,7 @@ def test_rows_without_ids_are_called_by_their_number(run: Run, tmp_path: Path) -
 
 BAD = [
     (("--k", "ten"), 2, "not a valid integer"),
-    (("--k", "1001"), 2, "k must lie between 1 and the number of users, 1,000; give --k 1000"),
+    (("--k", "501"), 2, "k must lie between 1 and the number of users, 500; give --k 500"),
     (("--tau", "0"), 2, "--tau takes a length greater than 0"),
     (("--tau", "0.5m"), 2, "at least 1 m, such as --tau 100m"),
     (("--accounts", "0", "--attack", "adaptive"), 2, "1 to 32 accounts"),
@@ -141,4 +140,4 @@ def test_policies_by_parts_and_by_name(run: Run, people_csv: Path) -> None:
     found = json.loads(run("attack", people_csv, *FEW, "--policy", "snap:100m,cutoff:2km").out)
     assert found["policy"] == "snap:100m,cutoff:2000m"
     found = json.loads(run("attack", people_csv, *FEW, "--policy", "nearest-50-or-30km").out)
-    assert (found["policy"], found["k"]) == ("cutoff:30000m,at-least:50", 1000)
+    assert (found["policy"], found["k"]) == ("cutoff:30000m,at-least:50", 500)

@@ -42,20 +42,6 @@ json_option = option("--json", is_flag=True, help="Print one JSON object instead
 force_option = option("--force", is_flag=True, help="Replace the output file if it exists.")
 
 
-def numbers(text: str, option: str) -> list[int]:
-    """Read whole numbers such as ``10`` or ``10,30,50``, without repetitions.
-
-    Examples
-    --------
-    >>> numbers("10,30", "--k")
-    [10, 30]
-    """
-    try:
-        return list(dict.fromkeys(int(part) for part in text.split(",")))
-    except ValueError:
-        raise UsageError(f"{option} takes whole numbers such as 10 or 10,30,50") from None
-
-
 DEMO_REGION = "san-francisco"
 """Where the users and locations are that commands make up."""
 

@@ -48,6 +48,7 @@ _NOT_WITH = {
     "dataset": {"source", "region"},
     "campaign": {"user", "users", "method", "answers", "accounts"},
     "user": {"users"},
+    "target": {"targets"},
 }
 _USUAL = ("adaptive",)
 _NEEDS = {"key": ("url",), "targets": ("url",), "target": ("url", "adapter"), "truth": ("url", "adapter")}

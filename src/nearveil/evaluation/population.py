@@ -138,7 +138,7 @@ def protection_sentences(measured: Mapping[str, Estimate], *, tau_m: float, k: i
     )
     best = (
         f"The best attacker, who knows the noise and every address, finds {percent(found)} within {tau_m:g} m, and "
-        f"names {percent(named)} of the users in the sparsest tenth."
+        f"names {percent(named)} of the sparsest tenth."
     )
     cost = f"The {k} users listed are on average {listed_m:,.0f} m away instead of {nearest_m:,.0f} m."
     return [best] + [cost] * (k is not None)
