@@ -100,6 +100,7 @@ def _reading(flag: str, metavar: str, text: str, default: str | None = None) -> 
 
 latitude_option = _reading("--latitude", "COLUMN", "Latitude column.")
 longitude_option = _reading("--longitude", "COLUMN", "Longitude column.")
+crs_option = _reading("--crs", "EPSG:N", "Reference system.", "WGS84 degrees")
 
 
 def _read_options(*, columns: str | None, **given: Any) -> ReadOptions:
@@ -118,7 +119,7 @@ reading_options = options_as(
         longitude_option,
         _reading("--location", "COLUMN", "Column with both, as WKT, WKB or 'lat, lon'."),
         _reading("--columns", "NAME,NAME,…", "Names of all columns, if the file has none."),
-        _reading("--crs", "EPSG:N", "Reference system.", "WGS84 degrees"),
+        crs_option,
         _reading("--delimiter", "CHARACTER", "What separates the values, such as ;"),
         _reading("--encoding", "NAME", "Encoding of the text, such as latin-1.", "utf-8"),
     ),

@@ -17,6 +17,7 @@ from nearveil.cli._mechanism import MechanismChoice, few_mechanism_options
 from nearveil.cli._options import (
     FILE,
     PEOPLE_FILE,
+    crs_option,
     force_option,
     latitude_option,
     longitude_option,
@@ -40,7 +41,7 @@ from nearveil.report.text_table import text_table
 # Which options have no effect beside one that chooses what is attacked, and which need such a one.
 _SIMULATED = {
     "source", "dataset", "user", "users", "policy", "answers", "campaign", "mechanism", "noise_m", "settings",
-    "latitude", "longitude",
+    "latitude", "longitude", "crs",
 }  # fmt: skip
 _NOT_WITH = {
     "adapter": {*_SIMULATED, "k", "accounts", "url", "key", "targets", "init_adapter"},
@@ -108,7 +109,7 @@ _own_service = options_as(
 )
 @under("Protection", few_mechanism_options)
 @under("Your own service", _own_service)
-@options_as("reading", (latitude_option, longitude_option), ReadOptions)
+@options_as("reading", (latitude_option, longitude_option, crs_option), ReadOptions)
 @under(
     "Output",
     option("--picture", type=FILE, multiple=True, metavar="FILE.png|.html", help="Draw one attack; may be repeated."),
@@ -152,13 +153,8 @@ def attack(
         return
     for name in method:
         attack_class(name)
-    common: dict[str, Any] = {
-        "truth": own["truth"],
-        "target": own["target"],
-        "tau_m": tau_m,
-        "seed": seed,
-        "json": json,
-    }
+    common: dict[str, Any] = {"tau_m": tau_m, "seed": seed, "json": json}
+    common |= {name: own[name] for name in ("truth", "target")}
     if own["adapter"] is not None or own["url"] is not None:
         if len(method) > 1:
             raise UsageError("a service of your own is attacked by one attack; give --attack once")
@@ -187,7 +183,7 @@ def attack(
         return
     found = attack_population(
         service,
-        attacks=method or _USUAL,
+        attacks=tuple(dict.fromkeys(method)) or _USUAL,
         users=users,
         target=row,
         accounts=accounts,
