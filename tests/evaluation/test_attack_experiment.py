@@ -125,5 +125,5 @@ def test_users_are_found_unless_they_are_protected(real_data_folder: Path) -> No
     dprs = DPRS(release="paper", epsilon=1.0, centres=800, region=dataset.region)
     hidden = simulate(dataset.places, region=dataset.region, mechanism=dprs)
     for row in attack_population(hidden, attacks=names, users=10).rows:
-        assert row.found.value <= 0.1
+        assert row.found.value <= 0.3
         assert row.false_certificates == 0
