@@ -30,26 +30,16 @@ from .evaluation.attack import (
     AttackOutcome as AttackOutcome,
 )
 from .evaluation.attack import (
-    PopulationAttack as PopulationAttack,
-)
-from .evaluation.attack import (
-    Simulation as Simulation,
-)
-from .evaluation.attack import (
     attack as attack,
 )
-from .evaluation.attack import (
-    attack_population as attack_population,
-)
-from .evaluation.attack import (
-    simulate as simulate,
-)
-from .evaluation.attack_experiment import AttackProtocol as AttackProtocol
 from .evaluation.campaign import CampaignOutcome as CampaignOutcome
 from .evaluation.campaign import attack_campaign as attack_campaign
-from .evaluation.plan import Goal as Goal
 from .evaluation.plan import Plan as Plan
 from .evaluation.plan import plan as plan
+from .evaluation.population import PopulationAttack as PopulationAttack
+from .evaluation.population import attack_population as attack_population
+from .evaluation.simulation import Simulation as Simulation
+from .evaluation.simulation import simulate as simulate
 from .io.density import Density as Density
 from .io.density import read_density as read_density
 from .io.location import ReadOptions as ReadOptions

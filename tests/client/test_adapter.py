@@ -109,13 +109,13 @@ def test_the_example_of_the_docs_finds_the_test_account(toy: str, write: Write, 
     adapter = Adapter(write(example_of_the_docs(toy)), san_francisco)
     found = attack_adapter(adapter, adapter.answers(None), san_francisco, truth=TRUTH)
     assert found.found
-    assert found.questions < 25
+    assert found.queries < 25
     # Nobody has said that the service has a fixed rule.
     assert not found.certified
     fixed = Adapter(write(example_of_the_docs(toy) + "\nfixed_rule = True\n"), san_francisco)
     known = attack_adapter(fixed, fixed.answers(None), san_francisco, truth=TRUTH)
     assert known.certified
-    assert known.questions == found.questions - (CHECKS_WITHOUT_RULE - 1)
+    assert known.queries == found.queries - (CHECKS_WITHOUT_RULE - 1)
 
 
 def lists_of_the_docs(toy: str, accounts: int = 4) -> str:
@@ -248,7 +248,7 @@ def test_a_call_that_fails_midway_leaves_what_was_learned(write: Write, san_fran
     adapter = Adapter(write(text), san_francisco)
     found = attack_adapter(adapter, adapter.answers(None), san_francisco, truth=TRUTH)
     assert found.result.outcome is Outcome.OUT_OF_QUERIES
-    assert found.questions >= 3
+    assert found.queries >= 3
     assert found.error_m is not None
     assert found.radius_m is not None
     assert found.error_m <= found.radius_m
@@ -275,7 +275,7 @@ def test_a_slow_service_ends_the_attack(write: Write, san_francisco: Region) -> 
     adapter = Adapter(write("def distance(a, b): return 12"), san_francisco, clock=lambda: float(next(ticks)))
     found = attack_adapter(adapter, adapter.answers(None), san_francisco, truth=TRUTH)
     assert found.result.outcome in (Outcome.OUT_OF_QUERIES, Outcome.CONTRADICTION)
-    assert found.questions <= 3
+    assert found.queries <= 3
     lists = write("accounts = ['mine']\ndef move(who, a, b): pass\ndef nearby(a, b): return ['me']")
     adapter = Adapter(lists, san_francisco, clock=lambda: float(next(ticks)))
     with pytest.raises(OracleError, match="took too long or refused"):
