@@ -5,6 +5,8 @@ with how far a list reaches; in the paper's populations, which are sparser, it m
 """
 
 import argparse
+import math
+import statistics
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,9 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from scipy import stats
 
 from benchmarks.serving.servers import small_server
-from nearveil.client.audit import Audit, AuditPlan
+from nearveil.attacks.running_service import attack_service
 from nearveil.client.http import Client
 from nearveil.region import as_region
 
@@ -34,15 +37,16 @@ def main() -> None:
     options = parser.parse_args()
     for name, settings in (("noise of 1 m", OPEN), ("noise of 500 m", PROTECTED)):
         with _town(settings) as client:
-            plan = AuditPlan(names=ATTACKS, targets=options.targets, seed=options.seed)
-            found = Audit(client, REGION, plan).run(lambda _: None)
-        for row in found.rows:
-            low, high = row.share_interval
-            print(
-                f"  {name:15} {row.attack:9} {row.share_found:.3f} of {len(row.attempts)} found within 100 m "
-                f"(95 % {low:.3f} to {high:.3f}), median error {row.median_error_m:,.0f} m, "
-                f"{row.mean_questions:.1f} questions"
-            )
+            for method in ATTACKS:
+                results = attack_service(client, REGION, targets=options.targets, method=method, seed=options.seed)
+                errors_m = [math.inf if each.error_m is None else each.error_m for each in results]
+                found = sum(error_m <= 100 for error_m in errors_m)
+                low, high = stats.binomtest(found, len(results)).proportion_ci(0.95)
+                print(
+                    f"  {name:15} {method:9} {found / len(results):.3f} of {len(results)} found within 100 m "
+                    f"(95 % {low:.3f} to {high:.3f}), median error {statistics.median(errors_m):,.0f} m, "
+                    f"{statistics.fmean(each.result.queries for each in results):.1f} queries"
+                )
 
 
 @contextmanager

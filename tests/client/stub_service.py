@@ -1,7 +1,6 @@
 """A nearby service small enough to read, behind the same addresses, with places as they are reported."""
 
 import json
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -65,11 +64,6 @@ class StubService:
             self.people[f"person-{number}"] = 0
             self.published[f"person-{number}"] = (float(x), float(y))
 
-    def askers(self) -> set[str]:
-        """Who has asked with a token of their own."""
-        heads = [one.headers["Authorization"] for one in self.requests if one.url.path == "/v1/nearby"]
-        return {self.tokens[head.removeprefix("Bearer ")] for head in heads if head.removeprefix("Bearer ") != KEY}
-
     def handle(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
         if request.url.path == "/healthz":
@@ -101,12 +95,16 @@ class StubService:
             ("POST", "/v1/nearby", self._nearby),
             ("POST", "/v1/epoch", self._advance),
             ("GET", "/v1/ledger", self._ledger),
-            ("GET", "/v1/guarantee", lambda *_: answer(200, {"protection": "place", "text": "Card", "guarantee": {}})),
+            ("GET", "/v1/guarantee", self._guarantee),
             ("GET", "/v1/intervals", lambda *_: answer(200, {"fingerprint": None, "number": 0})),
             ("PUT", "/v1/intervals", lambda *_: answer(202, {"from_epoch": self.epoch + 1})),
             ("GET", "/readyz", lambda *_: answer(503, {"title": "Not yet"})),
             ("GET", "/metrics", lambda *_: httpx.Response(200, text=self._metrics())),
         ]
+
+    def _guarantee(self, *_: Any) -> httpx.Response:
+        edges = {edge: getattr(self.region, edge) for edge in ("south", "west", "north", "east")}
+        return answer(200, {"protection": "place", "text": "Card", "guarantee": {}, "region": edges})
 
     def _metrics(self) -> str:
         return f"# HELP x\nnearveil_reports_total {sum(self.people.values())}.0\nnearveil_reports_created 9e9\n"
@@ -183,7 +181,3 @@ class StubService:
 
     def _ledger(self, _: httpx.Request, _match: re.Match[str], caller: str) -> httpx.Response:
         return problem(403, "forbidden", "Not yours") if caller else answer(200, {"epoch": self.epoch, "people": 3})
-
-
-def gap_m(one: tuple[float, float], other: tuple[float, float]) -> float:
-    return math.dist(one, other)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -25,9 +26,8 @@ from nearveil.cli._options import (
     region_option,
 )
 from nearveil.cli._output import progress_bar, say, say_json, waiting, warn
-from nearveil.cli.attack_adapter import attack_with_adapter
 from nearveil.cli.attack_campaign import run_campaigns, say_best_attacker
-from nearveil.cli.attack_service import KEY_VARIABLE, MADE_UP_TARGETS, attack_service
+from nearveil.cli.attack_own import KEY_VARIABLE, attack_adapter, attack_url, init_adapter, read_location
 from nearveil.cli.populations import dataset_population, file_population
 from nearveil.errors import UsageError, require_package
 from nearveil.evaluation.attack import AttackOutcome, PopulationAttack, attack_population
@@ -46,8 +46,8 @@ _OF_SIMULATIONS = {
     "noise_m", "settings", "cores",
 }  # fmt: skip
 _NOT_WITH = {
-    "adapter": {*_OF_SIMULATIONS, "k", "accounts", "url", "key", "targets"},
-    "url": {*_OF_SIMULATIONS, "answers", "trace", "animate", "force"},
+    "adapter": {*_OF_SIMULATIONS, "answers", "k", "accounts", "url", "key", "targets"},
+    "url": {*_OF_SIMULATIONS, "answers", "region", "trace", "animate", "force"},
     "campaign": {"person", "method", "answers", "accounts", "runs", "instances", "animate"},
     "dataset": {"source", "region", "latitude", "longitude"},
 }
@@ -59,14 +59,10 @@ def _read_numbers(_: click.Context, parameter: click.Parameter, text: str) -> li
 
 
 def _read_location(_: click.Context, parameter: click.Parameter, text: str | None) -> tuple[float, float] | None:
-    if text is None:
-        return None
     try:
-        latitude, longitude = (float(part) for part in text.split(","))
-    except ValueError:
-        name = parameter.opts[0]
-        raise UsageError(f"{name} takes latitude and longitude in degrees, such as 37.77,-122.42") from None
-    return latitude, longitude
+        return None if text is None else read_location(text)
+    except click.BadParameter as error:
+        raise UsageError(f"{parameter.opts[0]}: {error.message}") from None
 
 
 @command()
@@ -136,14 +132,21 @@ def _read_location(_: click.Context, parameter: click.Parameter, text: str | Non
 @under("Protection", few_mechanism_options)
 @under(
     "Your own service",
-    option("--adapter", type=FILE, metavar="FILE.py", help="Python file with functions that ask your service."),
+    option("--adapter", type=FILE, metavar="FILE.py", help="Python file with a function that asks your service."),
+    option(
+        "--init-adapter",
+        "init_adapter_path",
+        type=FILE,
+        metavar="FILE.py",
+        help="Write such a file, which runs at once.",
+    ),
     option("--url", help="Address of a running service of Nearveil, such as http://127.0.0.1:8000."),
     option("--key", metavar="FILE", help="File with the platform key of --url.", show_default=KEY_VARIABLE),
     option(
         "--targets",
         type=int,
         help="Number of synthetic users to create at --url and attack.",
-        show_default=str(MADE_UP_TARGETS),
+        show_default="20",
     ),
     option("--target", metavar="ID", help="Attack this account of your own."),
     option("--truth", metavar="LAT,LON", callback=_read_location, help="True location of your account."),
@@ -157,7 +160,7 @@ def _read_location(_: click.Context, parameter: click.Parameter, text: str | Non
     option("--json", is_flag=True, help="Print JSON instead of text: a list, or with --adapter or --url an object."),
     force_option,
 )
-def attack(
+def attack(  # noqa: PLR0912 - one branch for each thing that can be attacked
     *,
     source: Path | None,
     dataset: tuple[str, ...],
@@ -176,6 +179,7 @@ def attack(
     campaign: bool,
     mechanism: MechanismChoice,
     adapter: Path | None,
+    init_adapter_path: Path | None,
     url: str | None,
     key: str | None,
     targets: int | None,
@@ -199,11 +203,21 @@ def attack(
     if tau_m < LEAST_TAU_M:
         raise UsageError("--tau must be a distance of at least 1 m, such as 100m")
     _check_pictures(trace, animate, force=force)
-    if adapter is not None:
-        outcome, failure = attack_with_adapter(
-            adapter, answers=answers, region=region, names=method, tau_m=tau_m, target=target, truth=truth, seed=seed,
-            json=json,
-        )  # fmt: skip
+    if init_adapter_path is not None:
+        init_adapter(init_adapter_path, force=force)
+        return
+    if adapter is not None or url is not None:
+        if len(method) > 1 or len(k) > 1 or len(accounts) > 1:
+            raise UsageError("with --adapter and --url, --attack, --k and --accounts take one value each")
+        own: dict[str, Any] = {
+            "truth": truth, "target": target, "method": "".join(method) or None, "tau_m": tau_m, "seed": seed,
+        }  # fmt: skip
+        if adapter is None:
+            if target is not None and targets is not None:
+                raise UsageError("--target attacks one user, --targets several test users; give one of them")
+            attack_url(str(url), key=key, targets=targets, k=k[0], accounts=accounts[0], json=json, **own)
+            return
+        outcome, failure = attack_adapter(adapter, region=region, json=json, **own)
         _draw(outcome, trace, animate, force=force)
         if failure:
             raise OracleError(f"the attack ended early, with what it knew by then: {failure}")
@@ -212,12 +226,6 @@ def attack(
     names = attacks_for(said) if not method or "all" in method else list(dict.fromkeys(method))
     for name in names:
         attack_class(name)
-    if url is not None:
-        attack_service(
-            url=url, key=key, region=region, names=names, k=k, accounts=accounts, tau_m=tau_m, targets=targets,
-            target=target, truth=truth, seed=seed, json=json,
-        )  # fmt: skip
-        return
     lists = _lists_of_service(said, policy, given)
     if not dataset and source is None:
         raise UsageError("give the people to attack: either --dataset gaussian (or another), or --input FILE")
