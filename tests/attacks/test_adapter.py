@@ -5,6 +5,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 from urllib.error import HTTPError
@@ -38,7 +39,7 @@ def band(a: float, b: float) -> tuple[float, float]:
 
 
 KINDS: dict[str, dict[str, Any]] = {
-    "a distance, rounded to whole numbers": {"distance": lambda a, b: round(km((a, b)))},
+    "a distance, in whole numbers as it seems": {"distance": lambda a, b: round(km((a, b)))},
     "a distance": {"distance": lambda a, b: math.ceil(km((a, b)) / 1.609344) + 0.5},
     "a band of distances": {"band": band},
     "yes or no, within a radius": {"within": lambda a, b, radius_m: km((a, b)) * 1000 <= radius_m},
@@ -64,16 +65,16 @@ def test_answers_about_one_user_give_it_away(kind: str) -> None:
 
 
 def test_an_operator_who_knows_the_rule_gets_a_certificate() -> None:
-    assert service(**KINDS["a distance, rounded to whole numbers"], fixed_rule=True).attack(TRUTH).result.certified
+    assert service(**KINDS["a distance, in whole numbers as it seems"], fixed_rule=True).attack(TRUTH).result.certified
 
 
 @pytest.mark.parametrize("truth", [(90.0, 7.0), (-89.97, 170.0), (0.0, 180.0), (71.5, -179.999), (-36.8, 174.7)])
 def test_services_are_attacked_anywhere_on_earth(truth: Location) -> None:
     found = service(distance=lambda a, b: round(km((a, b), truth))).attack(truth)
     assert found.region.contains([truth])[0]
-    if abs(truth[0]) < 80:
-        assert found.error_m is not None
-        assert found.error_m < 100
+    assert found.error_m is not None
+    # Around a pole the box is less than half of the surroundings.
+    assert found.error_m < 100 or abs(truth[0]) > 80
 
 
 def test_the_box_does_not_tell_where_in_it_the_truth_is() -> None:
@@ -133,8 +134,10 @@ class Town:
     def move(self, account: str, latitude: float | None, longitude: float | None) -> None:
         self.moved.append((account, latitude))
         self.users.pop(account, None)
-        if latitude is not None and longitude is not None:
-            self.users[account] = (latitude, longitude)
+        if latitude is None or longitude is None:
+            # The attack is over, and its result does not depend on this call.
+            raise ConnectionResetError
+        self.users[account] = (latitude, longitude)
 
 
 @pytest.mark.parametrize(("accounts", "method"), [(1, None), (4, None), (1, "gi-lia"), (0, None)])
@@ -149,25 +152,12 @@ def test_lists_give_the_user_away(accounts: int, method: str | None) -> None:
     assert len(town.users) == 301
 
 
-def test_an_account_that_cannot_leave_does_not_cost_the_result() -> None:
-    town = Town(1)
-
-    def move(account: str, latitude: float | None, longitude: float | None) -> None:
-        if latitude is None:
-            raise ConnectionResetError
-        town.move(account, latitude, longitude)
-
-    found = service(nearby=town.nearby, move=move, accounts=["mine-0"]).attack(TRUTH, user="me")
-    assert found.error_m is not None
-    assert found.error_m < 100
-
-
 @pytest.mark.parametrize(
     ("user", "method", "reason"),
     [
         (None, None, "say which id"),
         ("mine-0", None, "name another one"),
-        ("nobody", None, r"nearby\(\) in Town lists the test account from no location near it"),
+        ("nobody", None, r"nearby\(\) in Town shows the test account from no location near it"),
         ("me", "zo", "there is no attack 'zo'"),
     ],
 )
@@ -193,31 +183,29 @@ def write(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str], Pat
 
 
 BROKEN = [
-    ("def distance(a, b): return '2 km'", r"distance\(\) in adapter_.*\.py did not answer with a distance.*text"),
+    (
+        "def distance(a, b): return '2 km'",
+        r"distance\(\) in adapter_.*\.py returned text; return what it says, such as 3",
+    ),
     ("def distance(a, b): return None", r"distance\(\).*None"),
-    ("def distance(a, b): return float('nan')", r"distance\(\).*not a number"),
     ("def distance(a, b): return 10**400", r"distance\(\).*too large"),
     ("def distance(a, b):\n    return 1 / 0", r"distance\(\) in .* raised ZeroDivisionError in line 2; call it"),
     ("def distance(a, b): raise ValueError(f'{a},{b}')", r"raised ValueError in line 1; call it by itself"),
     ("def distance(a, b): return distance(a, b)", r"distance\(\) in .* raised RecursionError"),
-    ("def distance(a, b): raise SystemExit", r"distance\(\) in .* raised SystemExit"),
     ("def distance(a, b): raise ConnectionRefusedError", r"distance\(\) in .*; is the service running\?"),
     ("def distance(a): return 1", r"distance\(\) in .* must take \(latitude, longitude\)"),
-    ("def within(a, b): return True", r"within\(\) in .* must take \(latitude, longitude, radius_m\)"),
-    ("def band(a, b): return 500", r"band\(\)"),
-    ("def nearby(a, b): return 'me'", r"nearby\(\) in .* must return a list of at most 5,000 ids, not .* type str"),
-    ("def nearby(a, b): return list(range(10**6))", r"at most 5,000 ids, not 1,000,000 ids"),
+    ("def nearby(a, b): return 'me'", r"nearby\(\) in .* must return a list of ids, not a value of type str"),
+    ("def nearby(a, b): return list(range(10**6))", r"must return at most 5,000 ids"),
     ("def nearby(a, b): return [{'id': 'me'}]", r'not values of type dict; return the id of each.*user\["id"\]'),
-    ("def nearby(a, b): return ['me', 'me']", r"none of them twice"),
+    ("def nearby(a, b): return ['me', 'me']", "and none of them twice"),
     ("x = 1", "defines none of distance, band, within, nearby; define one"),
     ("def distance(a, b): pass\ndef nearby(a, b): pass", "defines distance and nearby; keep one"),
     ("import nothing_of_this_name", "cannot be loaded: raised ModuleNotFoundError in line 1: No module named"),
     ("\nx = [", "cannot be loaded: raised SyntaxError in line 2: '.' was never closed"),
     ("x = 52.49123\nraise ValueError(x)", "cannot be loaded: raised ValueError in line 2; call"),
     ("raise SystemExit(7)", "exits when it is loaded"),
-    ("def nearby(a, b): return []\naccounts = 'me'", "must be a list of your own accounts"),
+    ("def nearby(a, b): return []\naccounts = 'me'", "must be a list of the ids of your own accounts"),
     ("def nearby(a, b): return []\naccounts = ['a']", r"no function move\(\)"),
-    ("def nearby(a, b): return []\ndef move(*_): pass\naccounts = ['a', 'a']", "names an account twice"),
     ("def within(a, b, r): return True\nradii_m = [0.1]", "radii_m in .* must be a list of radii in meters"),
 ]
 
@@ -232,28 +220,13 @@ def test_a_broken_adapter_is_one_sentence(write: Callable[[str], Path], text: st
     assert "13.4" not in str(error.value)
 
 
-@pytest.mark.parametrize("truth", [(91.0, 0.0), (math.nan, 0.0), (0.0, 181.0)])
-def test_a_truth_that_is_not_on_earth_is_refused(truth: Location) -> None:
-    with pytest.raises(UsageError, match="from -90 to 90"):
-        service(distance=lambda *_: 3).attack(truth)
-
-
-def test_a_call_that_hangs_is_one_sentence(write: Callable[[str], Path]) -> None:
-    hangs = SimpleNamespace(distance=lambda *_: __import__("threading").Event().wait())
+def test_a_call_that_hangs_and_a_wrong_truth_are_one_sentence() -> None:
+    hangs = Adapter(SimpleNamespace(distance=lambda *_: Event().wait()), "mine.py", call_s=0.05)
     with pytest.raises(OracleError, match=r"distance\(\) in mine.py did not return within 0.05 s"):
-        Adapter(hangs, "mine.py", call_s=0.05).attack(TRUTH)
-
-
-def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no file"):
-        adapter(tmp_path / "nothing.py")
-
-
-def test_what_an_adapter_prints_is_not_in_the_output(
-    write: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    adapter(write("print('loaded')\ndef distance(a, b):\n    print('asked')\n    return 3")).attack(TRUTH)
-    assert capsys.readouterr().out == ""
+        hangs.attack(TRUTH)
+    for truth in ((91.0, 0.0), (math.nan, 0.0), (0.0, 181.0)):
+        with pytest.raises(UsageError, match="from -90 to 90"):
+            hangs.attack(truth)
 
 
 # Services that refuse, or fail midway.

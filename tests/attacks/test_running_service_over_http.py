@@ -1,8 +1,6 @@
 """Attacks on a real service, a process of its own: they work with next to no noise, and not with 500 m."""
 
 import math
-import secrets
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +9,7 @@ from tests.evidence import for_evidence
 from tests.server.served import Served, served
 
 from nearveil.attacks.running_service import attack_service
+from nearveil.client.calls import LocationReport
 from nearveil.client.http import Client
 from nearveil.region import as_region
 
@@ -33,20 +32,12 @@ def attack(service: Served, method: str, targets: int) -> list[float]:
     return [math.inf if each.error_m is None else each.error_m for each in results]
 
 
-def populate(service: Served, count: int = PEOPLE) -> None:
-    rng = np.random.default_rng(5)
-    inside = rng.uniform(-0.99, 0.99, (count, 2)) * np.array(REGION.half_extent_m)
-    places = REGION.clip(REGION.from_metres(inside))
-    people = [f"person-{number}" for number in range(count)]
+def populate(service: Served) -> None:
+    inside = np.random.default_rng(5).uniform(-0.99, 0.99, (PEOPLE, 2)) * np.array(REGION.half_extent_m)
+    places = REGION.clip(REGION.from_metres(inside)).tolist()
     with Client(service.address, service.key, timeout_s=60.0) as client:
-        assert client.create_people(people) == count
-        # Many at once, which the service keeps in one transaction.
-        with ThreadPoolExecutor(32) as pool:
-            # With a receipt of the phone's own, so that a report whose connection breaks is sent again.
-            own = secrets.token_hex(12)
-            reports = pool.map(lambda one, place: client.report(one, *place, previous=own), people, places.tolist())
-            receipts = list(reports)
-        assert receipts[-1].waits
+        client.create_people([f"person-{number}" for number in range(PEOPLE)])
+        client.report_many([LocationReport(f"person-{number}", *place) for number, place in enumerate(places)])
         client.advance_epoch()
 
 

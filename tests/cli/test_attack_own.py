@@ -12,8 +12,7 @@ import pytest
 
 from nearveil.client.http import Client
 from tests.cli.conftest import Run
-from tests.client.conftest import TOWN
-from tests.client.stub_service import KEY, URL, StubService
+from tests.client.stub_service import KEY, TOWN, URL, StubService, populated
 
 TRUTH = "52.4912,13.424"
 
@@ -28,7 +27,7 @@ def test_the_starter_file_runs_at_once(run: Run, tmp_path: Path) -> None:
     assert outcome.code == 0, outcome.err
     assert outcome.out.startswith("Your service leaks: user found within ")
     assert "nearveil.Veil: docs/guides/veil.md" in outcome.out
-    assert outcome.err.startswith("Your service answers with a distance, rounded to whole numbers.")
+    assert outcome.err.startswith("Your service answers with a distance, in whole numbers as it seems.")
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert TRUTH[:5] not in outcome.out + outcome.err
     again = run("attack", "--init-adapter", path, names_region=False)
@@ -44,6 +43,7 @@ accounts = ["mine"]
 places = {f"u{n}": (52.47 + n * n % 97 / 2000, 13.38 + n * 37 % 101 / 1000) for n in range(150)} | {"me": TRUTH}
 
 def nearby(latitude, longitude):
+    print("What an adapter prints is not part of the result.")
     away = {each: (a - latitude) ** 2 + ((b - longitude) * 0.61) ** 2 for each, (a, b) in places.items()}
     return sorted(away, key=away.get)[:10]
 
@@ -96,9 +96,7 @@ def test_the_end_is_one_sentence(run: Run, tmp_path: Path, body: str, code: int,
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubService]:
-    stub = StubService(TOWN)
-    rng = np.random.default_rng(4)
-    stub.populate(TOWN.from_metres(rng.uniform(-0.95, 0.95, (400, 2)) * np.array(TOWN.half_extent_m)))
+    stub = populated()
 
     def client(url: str, key: str, **options: Any) -> Client:
         return Client(url, key, transport=httpx.MockTransport(stub.handle), **options)
@@ -106,7 +104,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubService]:
     monkeypatch.setattr("nearveil.cli.attack_own.Client", client)
     monkeypatch.setenv("NEARVEIL_PLATFORM_KEY", KEY)
     yield stub
-    assert len(stub.people) == 400, "test users were left behind"
+    assert len(stub.people) == 600, "test users were left behind"
 
 
 def test_users_of_a_running_service_are_attacked(run: Run, service: StubService, tmp_path: Path) -> None:

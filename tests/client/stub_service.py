@@ -28,10 +28,9 @@ def problem(status: int, name: str, title: str = "", **headers: str) -> httpx.Re
 
 @dataclass
 class StubService:
-    """Publishes at borders, or at once; refuses what ``refuse`` refuses.
+    """Publishes at once or when its test hook is called, and then only the first location of a user.
 
-    Where it publishes at borders, the first place of an account counts, and no later one: as at a service where places
-    have to last, to somebody who is in a hurry.
+    ``refuse`` may answer in its place.
     """
 
     region: Region
@@ -167,17 +166,23 @@ class StubService:
         order = np.argsort(np.hypot(*(places - spot).T), kind="stable")[: question["k"]]
         return answer(200, {"ids": [ids[number] for number in order]})
 
-    def border(self) -> None:
-        """Publish what waits."""
-        self.epoch += 1
-        self.published.update(self.pending)
-        self.pending.clear()
-
     def _advance(self, *_: Any) -> httpx.Response:
         if not self.test_hooks:
             return problem(404, "not-found", "Not found")
-        self.border()
+        self.epoch += 1
+        self.published.update(self.pending)
+        self.pending.clear()
         return answer(200, {"epoch": self.epoch})
 
     def _ledger(self, _: httpx.Request, _match: re.Match[str], caller: str) -> httpx.Response:
         return problem(403, "forbidden", "Not yours") if caller else answer(200, {"epoch": self.epoch, "people": 3})
+
+
+TOWN = Region(37.745, -122.455, 37.79, -122.398)
+
+
+def populated() -> StubService:
+    """Return a small town with 600 users."""
+    stub = StubService(TOWN)
+    stub.populate(TOWN.from_metres(np.random.default_rng(4).uniform(-0.95, 0.95, (600, 2)) * TOWN.half_extent_m))
+    return stub

@@ -25,9 +25,11 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 from uuid import UUID
 
 import numpy as np
@@ -111,14 +113,8 @@ def adapter(service: object) -> Adapter:
 class Adapter:
     """Functions that ask a service, called with a time limit and named in every error.
 
-    Parameters
-    ----------
-    service : object
-        Has the functions and constants, such as a module.
-    name : str
-        What errors call it.
-    call_s : float, optional
-        A call that takes longer is an error; None if the service has time limits of its own.
+    ``service`` has the functions, such as a module; errors call it ``name``. A call that takes longer than ``call_s``
+    seconds is an error; None if calls have time limits of their own.
     """
 
     def __init__(self, service: object, name: str, *, call_s: float | None = _LONGEST_CALL_S) -> None:
@@ -162,34 +158,35 @@ class Adapter:
         if not box.contains([truth])[0]:
             raise UsageError(f"truth= is outside the region {box}; give latitude first, then longitude, in degrees")
         truth_m = point_of(box.to_metres([truth])[0])
-        self._answered, self.failure, self._on_query, self._on_kind = 0, None, on_query, on_kind
-        attack = self._attack_by(method, box, tau_m)
+        self._box, self._on_query, self._on_kind = box, on_query, on_kind
+        self._answered, self.failure = 0, None
+        attack = self._attack_by(method, tau_m)
+        search = partial(find_start, truth_m=truth_m, region=box, rng=rng)
+        start: Point | None
         if self._function == "nearby":
-            result = self._attack_lists(attack, box, truth_m, user, tau_m, rng)
+            result, start = self._attack_lists(attack, user, search)
         elif user is not None:
             raise UsageError(f"{self._called} is about one test account already; do not name a user")
         else:
-            result = attack.locate(self._person_oracle(box))
+            start = self._start_within(search)
+            result = attack.locate(self._person_oracle(), start)
+        if result.outcome is not Outcome.FOUND and start is not None and math.dist(start, truth_m) <= tau_m:
+            # Such an estimate is near because the start was.
+            result = replace(result, estimate=None, radius_m=None)
         return AdapterResult(result=result, region=box, truth_m=truth_m)
 
-    def _attack_by(self, method: str | None, box: Region, tau_m: float) -> Attack:
-        """Return the attack of that name; in place of the adaptive one, the one that needs no accounts."""
-        needs_none = [name for name, kind in ATTACKS.items() if kind.accounts_needed == 0]
-        has_no_accounts = self._function == "nearby" and not self.accounts
-        is_chosen = method not in (None, "adaptive")
-        kind = attack_class(needs_none[0] if has_no_accounts and not is_chosen else method or "adaptive")
-        if has_no_accounts and kind.accounts_needed:
-            raise UsageError(
-                f"{kind.name} needs accounts of your own: name them in {self._name} (accounts = [...]) and define "
-                f"move(), or use method={needs_none[0]}"
-            )
-        if self._function != "nearby" and not kind.takes_other_answers():
-            raise UsageError(f"{kind.name} needs lists, and {self._called} does not return one; use method=adaptive")
-        return kind.for_region(box, tau_m=tau_m, accounts=max(len(self.accounts), 1))
+    def _attack_by(self, method: str | None, tau_m: float) -> Attack:
+        """Return the attack of that name; without accounts the one that needs none, in place of the adaptive one."""
+        kind = attack_class(method or "adaptive")
+        if self._function == "nearby" and not self.accounts and kind.accounts_needed:
+            if kind is not ATTACKS["adaptive"]:
+                raise UsageError(f"{kind.name} needs accounts: name yours in {self._name} (accounts) and define move()")
+            kind = next(each for each in ATTACKS.values() if not each.accounts_needed)
+        return kind.for_region(self._box, tau_m=tau_m, accounts=max(len(self.accounts), 1))
 
     # -- answers about one user ----------------------------------------------------------------------------------------
 
-    def _person_oracle(self, box: Region) -> PersonOracle:
+    def _person_oracle(self) -> PersonOracle:
         limits: dict[str, Any] = {
             "most_queries": MOST_QUERIES, "tolerance": _TOLERANCE, "source": self._called,
             # Only the operator of the service can know that.
@@ -197,7 +194,9 @@ class Adapter:
         }  # fmt: skip
 
         def ask(point: Point, *more: float) -> object:
-            answer = self._call(self._function, *location_of(box, point), *more)
+            answer = self._call(self._function, *location_of(self._box, point), *more)
+            if isinstance(answer, str):
+                raise OracleError(f'{self._called} returned text; return what it says, such as 3 for "3 km away"')
             if self._answered == 1:
                 self._on_kind(self._kind(answer))
             return answer
@@ -214,18 +213,37 @@ class Adapter:
         radii_m = self._radii.fixed_m
         one_of = f" of {radii_m[0]:,g} m" if len(radii_m) == 1 else f", one of {len(radii_m):,}" if radii_m else ""
         kinds = {
-            "distance": "a distance, rounded to whole numbers" if is_whole else "a distance",
+            "distance": "a distance" + ", in whole numbers as it seems" * is_whole,
             "band": "a band of distances",
             "within": f"yes or no, within a radius{one_of}",
             "nearby": f"{answer}, and {len(self.accounts) or 'no'} accounts can be moved",
         }
         return f"Your service answers with {kinds[self._function]}."
 
+    def _start_within(self, search: Callable[..., Point | None]) -> Point | None:
+        """Return a location within a radius of the user, if radii are too short to find one by chance."""
+        oracle, radius_m = self._person_oracle(), max(self._radii.fixed_m, default=math.inf)
+        if not isinstance(oracle, CountedFilter) or radius_m > min(self._box.half_extent_m) / 5:
+            return None
+        return self._start(search, lambda point: ["user"] if oracle.within(point, radius_m) else [], "user", 1)
+
+    def _start(
+        self, search: Callable[..., Point | None], listing: Callable[[Point], Sequence[str]], user: str, k: int
+    ) -> Point:
+        try:
+            start = search(listing, user, k=k)
+        except OutOfQueriesError as error:
+            reason = self.failure or error
+            raise OracleError(f"{reason}; no location was found by then from which the user is shown") from None
+        if start is None:
+            raise NotListedError(f"{self._called} shows the test account from no location near it; check both")
+        return start
+
     # -- lists ---------------------------------------------------------------------------------------------------------
 
     def _attack_lists(
-        self, attack: Attack, box: Region, truth_m: Point, user: str | None, tau_m: float, rng: np.random.Generator
-    ) -> AttackResult:
+        self, attack: Attack, user: str | None, search: Callable[..., Point | None]
+    ) -> tuple[AttackResult, Point]:
         if user is None:
             raise UsageError("a list has many users: say which id is that of your test account")
         if user in self.accounts:
@@ -233,71 +251,55 @@ class Adapter:
         lengths = set[int]()
 
         def listing(point: Point) -> list[str]:
-            listed = self._listed(box, point, "long_list" if hasattr(self._service, "long_list") else "nearby")
+            listed = self._listed(point, "long_list" if hasattr(self._service, "long_list") else "nearby")
             lengths.add(len(listed))
             return listed
 
         # Known of services that are searched by longer lists.
         k = getattr(self._service, "list_length", None)
-        try:
-            start = find_start(listing, user, truth_m, box, rng, k=k or _MOST_LISTED)
-        except OutOfQueriesError as error:
-            reason = self.failure or error
-            raise OracleError(f"{reason}; no location was found by then from which the user is listed") from None
-        if start is None:
-            raise NotListedError(f"{self._called} lists the test account from no location near it; check both")
+        start = self._start(search, listing, user, k or _MOST_LISTED)
         low, high = min(lengths), max(lengths)
         self._on_kind(self._kind(f"lists of {low:,} ids" if low == high else f"lists of {low:,} to {high:,} ids"))
         # Lists of one length are the k nearest; others end for another reason, and none of them is full.
         k = k or (high if low == high >= _SHORTEST_FULL_LIST else _MOST_LISTED)
         oracle = CountedOracle(
-            lambda point: self._listed(box, point)[:k],
-            lambda account, point: self._put(box, account, point),
-            k=k, accounts=self.accounts, most_queries=MOST_QUERIES,
+            lambda point: self._listed(point)[:k], self._put, k=k, accounts=tuple(self.accounts),
+            most_queries=MOST_QUERIES,
         )  # fmt: skip
-        result = attack.infer(oracle, user, start)
-        if result.outcome is not Outcome.FOUND and math.dist(start, truth_m) <= tau_m:
-            # Such an estimate is near because the start was.
-            return replace(result, estimate=None, radius_m=None)
-        return result
+        return attack.infer(oracle, user, start), start
 
-    def _put(self, box: Region, account: Person, point: Point | None) -> None:
-        if point is not None:
-            self._call("move", account, *location_of(box, point))
-            return
-        # At the end of an attack all leave the map, also when the service takes no more calls.
-        with contextlib.suppress(OracleError):
-            self._call("move", account, None, None)
+    def _put(self, account: Person, point: Point | None) -> None:
+        location = (None, None) if point is None else location_of(self._box, point)
+        try:
+            self._call("move", self.accounts[str(account)], *location)
+        except OracleError:
+            # At the end of an attack all leave the map, also when the service takes no more calls.
+            if point is not None:
+                raise
 
-    def _listed(self, box: Region, point: Point, function: str = "nearby") -> list[str]:
+    def _listed(self, point: Point, function: str = "nearby") -> list[str]:
         """Return the ids near a point, as text."""
-        answer = self._call(function, *location_of(box, point))
-        if not isinstance(answer, list | tuple) or len(answer) > _MOST_LISTED:
-            kind = (
-                f"{len(answer):,} ids"
-                if isinstance(answer, list | tuple)
-                else f"a value of type {type(answer).__name__}"
-            )
-            raise OracleError(f"{self._called} must return a list of at most {_MOST_LISTED:,} ids, not {kind}")
-        if others := {type(each).__name__ for each in answer if not isinstance(each, str | Integral | UUID)}:
+        answer = self._call(function, *location_of(self._box, point))
+        if not isinstance(answer, list | tuple):
+            raise OracleError(f"{self._called} must return a list of ids, not a value of type {type(answer).__name__}")
+        if others := {type(each).__name__ for each in answer if not _is_id(each)}:
             raise OracleError(
                 f"{self._called} must return a list of ids, text or whole numbers, not values of type "
                 f'{", ".join(sorted(others))}; return the id of each user, such as user["id"]'
             )
         ids = [str(each) for each in answer]
-        if len(set(ids)) < len(ids):
-            raise OracleError(f"{self._called} must return a list of ids, none of them twice")
+        if not len(set(ids)) == len(ids) <= _MOST_LISTED:
+            raise OracleError(f"{self._called} must return at most {_MOST_LISTED:,} ids, and none of them twice")
         return ids
 
-    def _checked_accounts(self) -> tuple[str, ...]:
+    def _checked_accounts(self) -> dict[str, object]:
+        """Return the accounts as `move` takes them, by their ids as text."""
         accounts = getattr(self._service, "accounts", ()) if self._function == "nearby" else ()
-        if not isinstance(accounts, list | tuple) or not all(isinstance(each, str) for each in accounts):
-            raise UsageError(f"accounts in {self._name} must be a list of your own accounts, ids as text")
-        if len(set(accounts)) < len(accounts):
-            raise UsageError(f"accounts in {self._name} names an account twice; name each once")
+        if not isinstance(accounts, list | tuple) or not all(map(_is_id, accounts)):
+            raise UsageError(f"accounts in {self._name} must be a list of the ids of your own accounts")
         if accounts and not callable(getattr(self._service, "move", None)):
             raise UsageError(f"{self._name} names accounts but has no function move() to move them")
-        return tuple(accounts)
+        return {str(account): account for account in accounts}
 
     def _checked_radii(self) -> Radii:
         radii_m = getattr(self._service, "radii_m", ())
@@ -336,6 +338,10 @@ class Adapter:
             raise OracleError(reason) from None
         self.failure = reason
         raise OutOfQueriesError(reason) from None
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str | Integral | UUID)
 
 
 class _NoAnswerError(Exception):
@@ -383,7 +389,7 @@ def _reason(error: BaseException, name: str) -> str:
         return f"raised {kind}: {error}"
     if (status := _status(error)) is not None:
         return f"raised {kind} with status {status}"
-    is_offline = isinstance(error, OSError) and not isinstance(error, FileNotFoundError | PermissionError)
+    is_offline = isinstance(error, ConnectionError | TimeoutError | URLError) or "Connect" in kind
     return f"raised {kind}; {'is the service running?' if is_offline else 'call it by itself to see why'}"
 
 

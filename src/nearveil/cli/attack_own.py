@@ -114,7 +114,7 @@ def _sentences(outcome: AttackOutcome, service: Adapter) -> str:
     if not sure and radius_m is not None and error_m > 2 * radius_m:
         hint = "\nThe answers fit the estimate: your service answers from another location, or --truth is wrong."
     elif service.answers == "list" and not service.accounts:
-        hint = "\nIf the list shows everyone within a radius, define within() in place of nearby()."
+        hint = "\nIf the list shows everyone within a radius, define within() and radii_m in place of nearby()."
     elif result.outcome is Outcome.CONTRADICTION and service.answers != "list":
         hint = "\nNoise that is drawn again for each answer protects nobody: it averages out over many queries."
     return f"The user was not found {after}: the estimate is {_length(error_m)} away{sure}.{hint}"
