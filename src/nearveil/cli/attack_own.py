@@ -20,7 +20,7 @@ from nearveil.attacks.running_service import attack_service
 from nearveil.cli._output import note, progress_bar, say, say_json
 from nearveil.client.http import Client, region_of
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack import AttackOutcome
+from nearveil.evaluation.attack import AttackOutcome, outcome_of_adapter
 from nearveil.io.atomic import replacing
 
 KEY_VARIABLE = "NEARVEIL_PLATFORM_KEY"
@@ -59,10 +59,7 @@ def attack_adapter(
         found = service.attack(
             truth, user=target, region=region, method=method, tau_m=tau_m, seed=seed, on_query=advance, on_kind=note
         )
-    outcome = AttackOutcome(
-        result=found.result, region=found.region, tau_m=tau_m, truth=found.truth_m,
-        title=f"{found.result.attack} on your service",
-    )  # fmt: skip
+    outcome = outcome_of_adapter(found, tau_m)
     if json:
         say_json(
             {
