@@ -143,11 +143,13 @@ class Town:
 @pytest.mark.parametrize(("accounts", "method"), [(1, None), (4, None), (1, "gi-lia"), (0, None)])
 def test_lists_give_the_user_away(accounts: int, method: str | None) -> None:
     town, said = Town(accounts), list[str]()
-    found = adapter(town).attack(TRUTH, user="me", method=method, on_kind=said.append)
+    own = adapter(town)
+    found = own.attack(TRUTH, user="me", method=method, on_kind=said.append)
+    assert own.failure is None
     assert found.error_m is not None
     assert found.error_m < 100
-    assert found.result.attack == (method or ("adaptive" if accounts else "unfolding"))
-    assert said == [f"Your service answers with lists of 20 ids, and {accounts or 'no'} accounts can be moved."]
+    assert (found.result.attack == (method or "adaptive")) is (accounts > 0)
+    assert said == [f"Your service answers with lists of 20 ids; accounts to move: {accounts}."]
     assert {account for account, _ in town.moved} == set(town.accounts)
     assert len(town.users) == 301
 

@@ -126,7 +126,6 @@ class Adapter:
         self._function = defined[0]
         self.answers = ANSWERS_OF[self._function]
         self.accounts, self._radii = self._checked_accounts(), self._checked_radii()
-        self._answered = 0
         self.failure: str | None = None
         """Which call ended the last attack early."""
 
@@ -179,9 +178,10 @@ class Adapter:
         """Return the attack of that name; without accounts the one that needs none, in place of the adaptive one."""
         kind = attack_class(method or "adaptive")
         if self._function == "nearby" and not self.accounts and kind.accounts_needed:
-            if kind is not ATTACKS["adaptive"]:
+            needs_none = [each for each in ATTACKS.values() if not each.accounts_needed]
+            if kind is not ATTACKS["adaptive"] or not needs_none:
                 raise UsageError(f"{kind.name} needs accounts: name yours in {self._name} (accounts) and define move()")
-            kind = next(each for each in ATTACKS.values() if not each.accounts_needed)
+            kind = needs_none[0]
         return kind.for_region(self._box, tau_m=tau_m, accounts=max(len(self.accounts), 1))
 
     # -- answers about one user ----------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class Adapter:
 
         def ask(point: Point, *more: float) -> object:
             answer = self._call(self._function, *location_of(self._box, point), *more)
-            if isinstance(answer, str):
+            if self._function == "distance" and isinstance(answer, str):
                 raise OracleError(f'{self._called} returned text; return what it says, such as 3 for "3 km away"')
             if self._answered == 1:
                 self._on_kind(self._kind(answer))
@@ -216,7 +216,7 @@ class Adapter:
             "distance": "a distance" + ", in whole numbers as it seems" * is_whole,
             "band": "a band of distances",
             "within": f"yes or no, within a radius{one_of}",
-            "nearby": f"{answer}, and {len(self.accounts) or 'no'} accounts can be moved",
+            "nearby": f"{answer}; accounts to move: {len(self.accounts)}",
         }
         return f"Your service answers with {kinds[self._function]}."
 
@@ -269,13 +269,14 @@ class Adapter:
         return attack.infer(oracle, user, start), start
 
     def _put(self, account: Person, point: Point | None) -> None:
-        location = (None, None) if point is None else location_of(self._box, point)
+        location, failure = (None, None) if point is None else location_of(self._box, point), self.failure
         try:
             self._call("move", self.accounts[str(account)], *location)
         except OracleError:
-            # At the end of an attack all leave the map, also when the service takes no more calls.
             if point is not None:
                 raise
+            # At the end all leave the map, also if the service takes no more calls; the result does not depend on it.
+            self.failure = failure
 
     def _listed(self, point: Point, function: str = "nearby") -> list[str]:
         """Return the ids near a point, as text."""
@@ -384,7 +385,7 @@ def _reason(error: BaseException, name: str) -> str:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).name == name]
     kind = type(error).__name__ + (f" in line {lines[-1]}" if lines else "")
     if isinstance(error, SyntaxError):
-        return f"raised {kind.partition(' ')[0]} in line {error.lineno}: {error.msg}"
+        return f"raised {type(error).__name__} in line {error.lineno or 1}: {error.msg}"
     if isinstance(error, ImportError):
         return f"raised {kind}: {error}"
     if (status := _status(error)) is not None:
