@@ -1,5 +1,6 @@
 """Public names by the module that each is defined in; each is loaded on first use."""
 
+from .attacks.adapter import adapter as adapter
 from .attacks.base import Attack as Attack
 from .auditing.auditor import AuditReport as AuditReport
 from .auditing.auditor import audit as audit

@@ -7,18 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.acceptance.helpers import REGION, Array, done, is_picture, run, write_csv
-
-# A test account of a service of one's own, at a location that stands in no other file.
-HERE = (37.7612, -122.4399)
-SERVICE = f"""
-import math
-
-
-def kilometers(latitude, longitude, place={HERE}):
-    east = (longitude - place[1]) * 111.195 * math.cos(math.radians(place[0]))
-    return math.hypot((latitude - place[0]) * 111.195, east)
-"""
+from tests.acceptance.helpers import Array, done, is_picture, run, write_csv
 
 
 def attacked(source: Path, *options: object) -> dict[str, Any]:
@@ -126,54 +115,18 @@ def test_pictures_of_an_attack_on_one_user(users_csv: Path, tmp_path: Path) -> N
     assert png.read_bytes() == before
 
 
-def test_a_service_of_your_own_that_shows_distances(tmp_path: Path) -> None:
-    adapter = tmp_path / "service_that_shows_distances.py"
-    adapter.write_text(
-        SERVICE + "\n\ndef distance(latitude, longitude):\n    return round(kilometers(latitude, longitude))\n"
-    )
-    truth = ("--truth", f"{HERE[0]},{HERE[1]}", "--region", REGION)
-    result = done("attack", "--adapter", adapter, *truth, "--json").json
+def test_a_service_of_your_own(tmp_path: Path) -> None:
+    """The file to begin with runs at once, on a simulated service that shows whole kilometers."""
+    adapter = tmp_path / "service_to_begin_with.py"
+    written = done("attack", "--init-adapter", adapter).out
+    truth = written.partition("--truth ")[2].split()[0]
+    result = done("attack", "--adapter", adapter, "--truth", truth, "--json").json
     assert result["found"] is True
-    assert result["error_m"] < 100
-    assert result["error_m"] <= result["radius_m"]
-    assert 5 < result["questions"] <= 60
-
-
-def test_a_service_of_your_own_that_shows_lists(users_csv: Path, tmp_path: Path) -> None:
-    """The service lists users, the target among them, and one account of the attacker's that moves."""
-    adapter = tmp_path / "service_that_shows_lists.py"
-    adapter.write_text(
-        SERVICE
-        + f"""
-
-with open({str(users_csv)!r}) as file:
-    rows = [line.split(",") for line in file.read().splitlines()[1:]]
-places = {{row[0]: (float(row[1]), float(row[2])) for row in rows}}
-places["target"] = {HERE}
-accounts = ["mine"]
-
-
-def nearby(latitude, longitude):
-    return sorted(places, key=lambda each: kilometers(latitude, longitude, places[each]))[:20]
-
-
-def move(account, latitude, longitude):
-    places.pop(account, None)
-    if latitude is not None:
-        places[account] = (latitude, longitude)
-"""
-    )
-    options = ("--target", "target", "--truth", f"{HERE[0]},{HERE[1]}", "--region", REGION)
-    result = done("attack", "--adapter", adapter, *options, "--json").json
-    assert (result["answers"], result["found"]) == ("list", True)
-    assert result["error_m"] < 100
-
-
-def test_a_service_that_tells_nothing_gives_nobody_away(tmp_path: Path) -> None:
-    adapter = tmp_path / "service_that_tells_nothing.py"
-    adapter.write_text("def distance(latitude, longitude):\n    return 3.0\n")
-    truth = ("--truth", f"{HERE[0]},{HERE[1]}", "--region", REGION)
-    result = done("attack", "--adapter", adapter, *truth, "--json").json
+    assert result["error_m"] <= min(result["radius_m"], 100)
+    assert 5 < result["queries"] <= 60
+    text = adapter.read_text()
+    adapter.with_name("service_that_says_nothing.py").write_text(text.replace("return round(", "return 3  # "))
+    result = done("attack", "--adapter", tmp_path / "service_that_says_nothing.py", "--truth", truth, "--json").json
     assert (result["found"], result["certified"]) == (False, False)
 
 

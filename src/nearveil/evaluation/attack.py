@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nearveil.attacks.adapter import Adapter, AdapterResult
 from nearveil.attacks.base import Attack, AttackResult
 from nearveil.attacks.oracle import Oracle, PersonOracle, Point, point_of
 from nearveil.attacks.registry import attack_class
@@ -108,7 +109,8 @@ def outcome_of(simulation: Simulation, instance: Instance, result: AttackResult,
 
 
 def attack(
-    service: Simulation | Oracle | PersonOracle, *, target: Person | None = None, method: str | Attack = "adaptive",
+    service: Simulation | Adapter | Oracle | PersonOracle, *,
+    target: Person | tuple[float, float] | None = None, user: str | None = None, method: str | Attack = "adaptive",
     accounts: int = 4, tau_m: float = 100.0, start: tuple[float, float] | None = None,
     region: Region | str | None = None, truth: tuple[float, float] | None = None,
 ) -> AttackOutcome:  # fmt: skip
@@ -116,11 +118,13 @@ def attack(
 
     Parameters
     ----------
-    service : Simulation, Oracle or PersonOracle
-        What `simulate` returns, or anything that answers; see `nearveil.attacks.oracle.CountedOracle`, and
-        `nearveil.client.oracle` for a running service of your own.
-    target : int or str, optional
-        Whom to find; an oracle about one user knows it.
+    service : Simulation, Adapter, Oracle or PersonOracle
+        What `simulate` or `nearveil.adapter` returns, or anything that answers; see
+        `nearveil.attacks.oracle.CountedOracle`.
+    target : int, str or (float, float), optional
+        Whom to find; an oracle about one user knows it. With an adapter: where your test account truly is.
+    user : str, optional
+        With an adapter to lists: the id of your test account.
     method : str or Attack
         ``"adaptive"``, ``"gi-lia"``, ``"zo-lia"``, ``"unfolding"``, your own as ``"file.py:Class"``, or
         an attack that is set up already.
@@ -153,6 +157,13 @@ def attack(
         if region is not None or truth is not None:
             raise UsageError("a simulated service knows its region and where users are; leave region and truth out")
         return _attack_simulation(service, target, method, accounts, tau_m, start)
+    if isinstance(service, Adapter):
+        if not isinstance(target, tuple):
+            raise UsageError("say where your test account truly is: target=(latitude, longitude)")
+        name = method if isinstance(method, str) else method.name
+        return outcome_of_adapter(service.attack(target, user=user, region=region, method=name, tau_m=tau_m), tau_m)
+    if isinstance(target, tuple):
+        raise UsageError("target= is a location with an adapter only; name the user")
     if isinstance(service, np.ndarray) or hasattr(service, "columns"):
         raise UsageError("an attack needs a service; make one of users: nv.attack(nv.simulate(users), target=17)")
     if region is None:
@@ -170,9 +181,17 @@ def attack(
     return AttackOutcome(result=result, region=box, tau_m=tau_m, truth=known, title=f"{setup.attack.name} on a service")
 
 
+def outcome_of_adapter(found: AdapterResult, tau_m: float) -> AttackOutcome:
+    """Put an attack through an adapter beside the truth."""
+    return AttackOutcome(
+        result=found.result, region=found.region, tau_m=tau_m, truth=found.truth_m,
+        title=f"{found.result.attack} on your service",
+    )  # fmt: skip
+
+
 def _attack_simulation(
-    simulation: Simulation, target: Person | None, method: str | Attack, accounts: int, tau_m: float,
-    start: tuple[float, float] | None,
+    simulation: Simulation, target: Person | tuple[float, float] | None, method: str | Attack, accounts: int,
+    tau_m: float, start: tuple[float, float] | None,
 ) -> AttackOutcome:  # fmt: skip
     service, number = simulation.service, simulation.number_of(target)
     begin = None if start is None else point_of(service.region.to_metres([start])[0])
