@@ -115,6 +115,15 @@ def test_circles_a_protected_user_and_others_located_are_drawn(gi_lia: Scene, tm
         assert (picture.format, picture.width > 1500) == ("PNG", True)
 
 
+def test_without_users_there_is_no_empty_map_of_the_region(adaptive: Scene, tmp_path: Path) -> None:
+    """Where the queries are as near as the last stretch, the region is drawn for its users alone."""
+    near = empty(adaptive, (TraceStep(adaptive.truth, None),))
+    for name, scene in {"users": near, "none": replace(near, people_m=np.empty((0, 2)))}.items():
+        draw_attack(scene, tmp_path / name, title="One attack")
+    left = [np.asarray(Image.open(tmp_path / name).convert("L"))[300:800, 100:350] for name in ("users", "none")]
+    assert [part.min() == part.max() for part in left] == [False, True]
+
+
 @pytest.mark.parametrize("asked", [0, 1])
 def test_an_attack_that_ended_at_once_can_be_shown(adaptive: Scene, tmp_path: Path, asked: int) -> None:
     scene = empty(adaptive, (TraceStep((0.0, 0.0), None),) * asked)

@@ -8,27 +8,25 @@ not who lives where, and guesses a location and an address, by which it names us
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nearveil.attacks.bayes import BayesAttacker, prior_from_points
 from nearveil.attacks.channels import CellChannel, DensityChannel, channel_of
-from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, density_tenths, naming_targets, score_naming
+from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, density_tenths, naming_targets, score_attacker, score_naming
 from nearveil.errors import UsageError
 from nearveil.evaluation.contenders import Contender
 from nearveil.evaluation.stats import Estimate, Mean, share_over_runs
 from nearveil.evaluation.study import generator
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.registry import is_own
 from nearveil.nearby.index import nearest_rows
-from nearveil.types import BoolArray, FloatArray, IntArray
+from nearveil.types import FloatArray
 
 _SEED_STREAM, _QUERY_STREAM, _TARGET_STREAM, _NAMING_STREAM = range(4)
-_TARGETS_AT_ONCE = 8
 # Without a density the attacker samples the mechanism, which takes long.
 _MOST_SAMPLED, _MOST_NAMED_SLOWLY = 200, 1_000
 
@@ -89,15 +87,19 @@ def what_attackers_get(
     """Return the best attacker's mean error, and the shares that it finds, names, and names where users are sparse."""
     count = sizes.targets if channel_of(mechanism).prepares_fast else min(sizes.targets, _MOST_SAMPLED)
     targets = generator(seed, run, _TARGET_STREAM).permutation(len(places))[:count]
-    errors_m, found = guesses(mechanism, places, published, targets, tau_m=tau_m)
-    measured = {**_mean_of("error_m", errors_m), "found": float(found.mean()), "targets": len(targets)}
+    attacker = BayesAttacker(
+        mechanism=mechanism, prior=prior_from_points(places, mechanism.resolved_region), tau_m=tau_m
+    )
+    errors_m = score_attacker(attacker, places[targets], published[targets])
+    found = float((errors_m["best_disc"] <= tau_m).mean())
+    measured = {**_mean_of("error_m", errors_m["median"]), "found": found, "targets": len(targets)}
     if not sizes.named:
         return measured
     is_fast = isinstance(channel_of(mechanism), CellChannel | DensityChannel)
     tenths = density_tenths(mechanism.resolved_region.to_metres(places))
     count = sizes.named if is_fast else min(sizes.named, _MOST_NAMED_SLOWLY)
     rows = naming_targets(tenths, count, generator(seed, run, _NAMING_STREAM))
-    named, sparsest = chances_to_be_named(mechanism, places, published, rows), tenths[rows] == TENTHS - 1
+    named, sparsest = score_naming(mechanism, places, published, targets=rows), tenths[rows] == TENTHS - 1
     return {
         **measured,
         "named": float(named.mean()),
@@ -105,49 +107,6 @@ def what_attackers_get(
         "named_sparsest": float(named[sparsest].mean()),
         "sparsest_cases": int(sparsest.sum()),
     }
-
-
-def guesses(
-    mechanism: Mechanism, places: FloatArray, published: FloatArray, targets: IntArray, *, tau_m: float = 100.0
-) -> tuple[FloatArray, BoolArray]:
-    """Return how wrong the best attacker is about each target, and whether it finds the target within tau."""
-    region = mechanism.resolved_region
-    prior, true_m = prior_from_points(places, region), region.to_metres(places)[targets]
-    guessed_m = np.empty((len(targets), 2, 2))
-    for part, users in _parts(mechanism, places, targets):
-        # The same weights for these users, and none of the others.
-        known = {name: getattr(prior, name)[users] for name in ("places_m", "weights")}
-        attacker = BayesAttacker(mechanism=mechanism, prior=replace(prior, **known), tau_m=tau_m)
-        found = attacker.estimate_many(published[targets[part]])
-        guessed_m[part] = [(guess.median, guess.best_disc) for guess in found]
-    errors_m, disc_errors_m = np.linalg.norm(guessed_m - true_m[:, None], axis=-1).T
-    return errors_m, disc_errors_m <= tau_m
-
-
-def chances_to_be_named(
-    mechanism: Mechanism, places: FloatArray, published: FloatArray, targets: IntArray
-) -> FloatArray:
-    """Return how likely the best attacker's first guess of an address is right, for each target."""
-    chances = np.empty(len(targets))
-    for part, users in _parts(mechanism, places, targets):
-        own = np.searchsorted(users, targets[part])
-        chances[part] = score_naming(mechanism, places[users], published[users], targets=own)
-    return chances
-
-
-def _parts(mechanism: Mechanism, places: FloatArray, targets: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield which of the targets to look at together, and the users who may be any of these, in order.
-
-    What is published may disclose a group, such as an interval; users of other groups are no candidates. A few targets
-    at a time and the users of their groups give the same guesses, many times faster.
-    """
-    groups = mechanism.groups(places) if is_own(mechanism) else None
-    if groups is None:
-        yield np.arange(len(targets)), np.arange(len(places))
-        return
-    order = np.argsort(groups[targets], kind="stable")
-    for part in np.array_split(order, max(1, len(order) // _TARGETS_AT_ONCE)):
-        yield part, np.flatnonzero(np.isin(groups, groups[targets[part]]))
 
 
 MEANS = ("recall", "nearest_m", "listed_m", "extra_m", "error_m")

@@ -47,9 +47,11 @@ def draw_attack(scene: Scene, path: Path, *, title: str) -> None:
     """
     whole, close = views_of(scene)
     has_region = whole.half_m == max(scene.region.half_extent_m)
+    # Without users there is nothing to see in the region.
+    views = (whole, close) if len(scene.people_m) or not has_region else (close,)
     with house_style():
         figure = Figure(_SIZE_IN, layout="compressed")
-        for axes, view in zip(figure.subplots(1, 2), (whole, close), strict=True):
+        for axes, view in zip(figure.subplots(1, len(views), squeeze=False).flat, views, strict=True):
             map_axes(axes, scene.from_user(view.corners), "the user")
             draw_land(axes, scene.region, scene.truth)
             draw_users(axes, scene, 3)
@@ -58,11 +60,12 @@ def draw_attack(scene: Scene, path: Path, *, title: str) -> None:
             if view is close or not has_region:
                 _draw_queries(axes, scene)
                 draw_ends(axes, scene)
-        left, right = figure.axes
-        zoom = left.indicate_inset_zoom(right, edgecolor=INK, linewidth=1.5, alpha=1)
-        for number, connector in enumerate(zoom.connectors or ()):
-            # To the corners on the left.
-            connector.set_visible(number < 2)
+        left, right = figure.axes[0], figure.axes[-1]
+        if left is not right:
+            zoom = left.indicate_inset_zoom(right, edgecolor=INK, linewidth=1.5, alpha=1)
+            for number, connector in enumerate(zoom.connectors or ()):
+                # To the corners on the left.
+                connector.set_visible(number < 2)
         left.set_title("The region" if has_region else "All queries, by number")
         right.set_title("All queries, by number" if has_region else "The last stretch")
         figure.suptitle(textwrap.fill(heading(scene), _TITLE_LETTERS), fontsize=17)
