@@ -66,16 +66,16 @@ def measure(protection: Protection, places: FloatArray, run: int, *, attacked: i
     served_m = published_m(true_m, protection, rng)
     queries = draw_queries(true_m, region, "users", _QUERIES, rng)
     utilities = measure_utilities(true_m, served_m, queries, ks=_KS)
-    attacker = BayesAttacker(mechanism=channel, prior=prior_from_points(places, region, spread_m=0.0), tau_m=TAU_M)
+    attacker = BayesAttacker(mechanism=channel, prior=prior_from_points(places, region), tau_m=TAU_M)
     targets = rng.choice(len(places), size=attacked, replace=False)
     served = region.publish(region.from_metres(served_m))
-    score = score_attacker(attacker, places, served, targets=targets, leave_out=False)
+    errors_m = score_attacker(attacker, places[targets], served[targets])
     sparsest = rng.choice(sparsest_tenth(true_m), size=attacked, replace=False)
     likelihood = channel.at(true_m)
     return {
         **{f"recall_{k}": utility.recall for k, utility in zip(_KS, utilities, strict=True)},
-        "error_m": score.median.error_m.value,
-        "within_100_m": score.best_disc.accuracy.value,
+        "error_m": float(errors_m["median"].mean()),
+        "within_100_m": float((errors_m["best_disc"] <= TAU_M).mean()),
         "named": named(likelihood, served, targets),
         "named_sparsest": named(likelihood, served, sparsest),
     }

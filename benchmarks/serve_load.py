@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -34,24 +33,25 @@ from benchmarks.serving.servers import Server, bare_server, nearveil_server
 from nearveil.nearby.publishing.keys import new_keys, write_keys
 from nearveil.server.settings import Settings
 
-LEAST_SHARE = 0.6
-MOST_P99_MS = 20.0
-MOST_REPORT_P99_MS = 100.0
-MOST_GB = 1.5
 EPOCHS_PER_WINDOW = 1000
 WARM_UP_S = 5
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure and print JSON."""
     options = _options()
-    if options.workers:
-        _report(list(_lines_of_workers(found := compare_workers(options))), found, options.json)
-        return
     epoch, window = f"{options.seconds}s", f"{options.seconds * EPOCHS_PER_WINDOW}s"
-    if options.filters:
-        _report(list(_lines_of_filters(found := compare_filters(options, epoch, window))), found, options.json)
-        return
+    if options.workers:
+        found = compare_workers(options)
+    elif options.filters:
+        found = compare_filters(options, epoch, window)
+    else:
+        found = compare_with_bare(options, epoch, window)
+    print(json.dumps(found, indent=1))
+
+
+def compare_with_bare(options: argparse.Namespace, epoch: str, window: str) -> dict[str, Any]:
+    """Ask the service while reports come in, and the bare route before and after."""
     store = prepared_store(options.people, epoch, window)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -63,14 +63,7 @@ def main() -> None:
         write_script(folder / "ask.lua", key)
         database, log_file = folder / "store" / "nearveil.db", folder / "serve.log"
         with bare_server() as bare, nearveil_server(database, key, epoch, window, log_file) as service:
-            found = _measure(options, folder / "ask.lua", bare, service, store / PLATFORM_KEY_FILE)
-    _report(list(_lines(found)), found, options.json)
-
-
-def _report(lines: list[str], found: object, path: Path | None) -> None:
-    print("\n".join(lines))
-    if path:
-        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            return _measure(options, folder / "ask.lua", bare, service, store / PLATFORM_KEY_FILE)
 
 
 def _options() -> argparse.Namespace:
@@ -84,7 +77,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pipelined", type=int, default=1, help="questions that wrk sends at once, for --workers")
     parser.add_argument("--filters", action="store_true", help="compare questions with filters and without")
     parser.add_argument("--rounds", type=int, default=3, help="how often each number of workers, or filter, is asked")
-    parser.add_argument("--json", type=Path, help="file to write the results to")
     return parser.parse_args()
 
 
@@ -154,22 +146,17 @@ def compare_filters(options: argparse.Namespace, epoch: str, window: str) -> dic
                 for number, kind in list(enumerate(kinds))[:: -1 if turn % 2 else 1]:
                     rows[kind].append(_asked(service, folder / f"{number}.lua", max(options.seconds // 12, 1)))
             peak_gb = round(service.peak_bytes() / 1e9, 3)
-    return {"people": options.people, "start_s": round(start_s, 2), "server_peak_gb": peak_gb, "rows": rows}
-
-
-def _lines_of_filters(found: dict[str, Any]) -> Iterator[str]:
-    plain = found["rows"]["without filters"]
-    for kind, rows in found["rows"].items():
-        times = [other["per_s"] / one["per_s"] for one, other in zip(rows, plain, strict=True)]
-        yield (
-            f"  {kind:36}{max(row['per_s'] for row in rows):8,.0f} requests/s at best, "
-            f"{median(times):.2f} times the time without filters, p99 {median(row['p99_ms'] for row in rows):.1f} ms, "
-            f"{sum(row['errors'] for row in rows):.0f} errors"
-        )
-    yield (
-        f"  start of the server  {found['start_s']:.1f} s until {found['people']:,} people are on the map, "
-        f"{found['server_peak_gb']:.2f} GB at most"
-    )
+    plain = rows["without filters"]
+    return {
+        "people": options.people,
+        "start_s": round(start_s, 2),
+        "server_peak_gb": peak_gb,
+        "rows": rows,
+        "times_the_time_without": {
+            kind: round(median(other["per_s"] / one["per_s"] for one, other in zip(some, plain, strict=True)), 2)
+            for kind, some in rows.items()
+        },
+    }
 
 
 def compare_workers(options: argparse.Namespace) -> dict[str, Any]:
@@ -180,7 +167,7 @@ def compare_workers(options: argparse.Namespace) -> dict[str, Any]:
         write_keys(folder / "keys.json", new_keys())
         keys = ("--keys", str(folder / "keys.json"))
         environ = {"NEARVEIL_STORE": address}
-        key = fill(Settings.load(environ=environ, options={"keys": keys[1]}), options.people)
+        key = fill(Settings.load(environ=environ, options={"keys": keys[1], "region": "san-francisco"}), options.people)
         write_script(folder / "ask.lua", key, options.pipelined, is_pipelined=True)
         servers = {
             workers: stack.enter_context(
@@ -196,61 +183,17 @@ def compare_workers(options: argparse.Namespace) -> dict[str, Any]:
         for turn in range(options.rounds):
             for workers, server in list(servers.items())[:: -1 if turn % 2 else 1]:
                 rows[workers].append(_asked(server, folder / "ask.lua", options.seconds, options.connections))
-    best = {workers: max(some, key=lambda row: row["per_s"]) for workers, some in rows.items()}
     first = rows[options.workers[0]]
     return {
         "people": options.people,
-        "load_before": os.getloadavg(),
         "rows": rows,
         # By rounds: the speed of a rented machine changes from minute to minute.
         "times_the_first": {
             workers: sorted(round(one["per_s"] / other["per_s"], 2) for one, other in zip(some, first, strict=True))
             for workers, some in rows.items()
         },
-        "best": best,
+        "best": {workers: max(some, key=lambda row: row["per_s"]) for workers, some in rows.items()},
     }
-
-
-def _lines_of_workers(found: dict[str, Any]) -> Iterator[str]:
-    for workers, row in found["best"].items():
-        questions = row["requests"]
-        times = found["times_the_first"][workers]
-        yield (
-            f"  {workers} workers   {row['per_s']:,.0f} requests/s at best, {median(times):.2f} times the first "
-            f"({times[0]:.2f} to {times[-1]:.2f}); p99 {row['p99_ms']:.1f} ms, {row['errors']} errors; "
-            f"{row['cores']:.2f} cores, {1e6 * row['cores'] * row['seconds'] / questions:.1f} µs of them a question; "
-            f"wrk {1e6 * row['cpu_s'] / questions:.1f} µs a question"
-        )
-
-
-def _lines(found: dict[str, Any]) -> Iterator[str]:
-    bare = " and ".join(f"{row['per_s']:,.0f}" for row in found["bare"])
-    service, reports = found["service"], found["reports"]
-    busy = " and ".join(f"{row['cores']:.2f}" for row in found["bare"])
-    yield (
-        f"  bare Starlette route      {bare} requests/s, p99 {max(row['p99_ms'] for row in found['bare']):.1f} ms, "
-        f"{busy} cores"
-    )
-    yield (
-        f"  POST /v1/nearby           {service['per_s']:,.0f} requests/s, {found['share_of_bare']:.0%} of bare "
-        f"(at least {LEAST_SHARE:.0%}), {found['people']:,} people, k = 10, {found['borders']} border inside"
-    )
-    yield (
-        f"  its latency               p50 {service['p50_ms']:.1f} ms, p99 {service['p99_ms']:.1f} ms "
-        f"(under {MOST_P99_MS:g}), 99.9 % {service['p999_ms']:.1f} ms, max {service['max_ms']:.1f} ms, "
-        f"{service['errors']} errors, {service['cores']:.2f} cores"
-    )
-    p50, p99, slowest = reports["p50_p99_max_ms"]
-    yield (
-        f"  reports                   {reports['acknowledged_per_s']:,.0f} acknowledged/s, p50 {p50} ms, p99 {p99} ms "
-        f"(under {MOST_REPORT_P99_MS:g}), max {slowest} ms, statuses {reports['statuses']}"
-    )
-    between = ", ".join(
-        f"{name} {value} ms"
-        for name, value in zip(("p50", "p99", "max"), reports["between_boundaries_p50_p99_max_ms"], strict=False)
-    )
-    yield f"  away from the boundary    {between}"
-    yield f"  memory of the server      {found['server_peak_gb']:.2f} GB at most (under {MOST_GB:g})"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What Veil publishes of a month and of a year, what an attacker makes of it, and how long a call takes.
+"""What Veil publishes of a month and of a year, and what an attacker makes of it.
 
 ``python -m benchmarks.veil_month`` takes minutes of a quiet core; ``--users 20`` is quick. A user's month has a
 home, an office 8 km away, lunch 400 m from there, and commutes. A fix is off by a normal error of 10 m along each
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -145,32 +144,6 @@ def share(errors: FloatArray) -> str:
     return f"{found.statistic:.1%} ({interval.low:.1%} to {interval.high:.1%})"
 
 
-def microseconds(work: Callable[[], object], rows: int) -> float:
-    """Return the processor time of one row: the best of five rounds."""
-    times = []
-    for _ in range(5):
-        started = time.process_time()
-        work()
-        times.append(time.process_time() - started)
-    return 1e6 * min(times) / rows
-
-
-def print_speed() -> None:
-    """Print how long calls take on one core."""
-    veil, users = Veil(bytes(range(32)), NOISE_M), [f"user-{number}" for number in range(150_000)]
-    latitudes, longitudes = np.linspace(52, 53, 150_000).tolist(), np.linspace(13, 14, 150_000).tolist()
-    calls = list(zip(users[:5000], latitudes, longitudes, strict=False))
-    earlier = [veil.blur(*call) for call in calls]
-    one = microseconds(lambda: [veil.blur(*call) for call in calls], len(calls))
-    again = microseconds(
-        lambda: [veil.blur(*call, [known], 15) for call, known in zip(calls, earlier, strict=True)], len(calls)
-    )
-    many = microseconds(lambda: veil.blur_many(users, latitudes, longitudes), len(users))
-    print(
-        f"\nblur: {one:.1f} µs; with known, accuracy_m=15: {again:.1f} µs; blur_many: {1e6 / many:,.0f} rows a second"
-    )
-
-
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -201,7 +174,6 @@ def main() -> None:
             print(f"\nA year at home ({policy}): {measured[:, 0].mean():.2f} distinct answers a user")
             print(f"  within {WITHIN_M:.0f} m, best attacker ({best}): {share(errors[best][1::2])}")
             print(f"  within {WITHIN_M:.0f} m, one answer: {share(errors['the first'])}")
-    print_speed()
 
 
 if __name__ == "__main__":

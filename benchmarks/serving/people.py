@@ -62,7 +62,14 @@ def tag_people(store: Path, first: str, rare: str) -> None:
 
 
 def _fill(folder: Path, people: int, epoch: str, window: str) -> None:
-    settings = Settings.load(options={"store": str(folder / "nearveil.db"), "epoch": epoch, "window": window})
+    settings = Settings.load(
+        options={
+            "store": str(folder / "nearveil.db"),
+            "region": "san-francisco",
+            "epoch": epoch,
+            "window": window,
+        }
+    )
     secret = fill(settings, people)
     # Written last: a folder without it is not complete.
     with os.fdopen(os.open(folder / PLATFORM_KEY_FILE, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.command import COMMAND
+from benchmarks.process import NEARVEIL
 
 PATIENCE_S = 300.0
 
@@ -57,7 +57,7 @@ def nearveil_server(
 ) -> Iterator[Server]:
     """Run the service on a store until everybody is on its map."""
     port = _free_port()
-    command = [*COMMAND, "serve", "--port", str(port), "--epoch", epoch, "--window", window]
+    command = [*NEARVEIL, "serve", "--port", str(port), "--epoch", epoch, "--window", window]
     command += ["--region", "san-francisco"]
     # Places count at once, so that reports of people who are now here, now there are drawn and published.
     command += ["--key-questions-per-s", "0", "--dwell", "1", *options]
@@ -68,30 +68,6 @@ def nearveil_server(
         if process.poll() is not None:
             raise SystemExit(log_file.read_text(encoding="utf-8"))
         yield Server(port, process.pid)
-
-
-@contextmanager
-def small_server(folder: Path, region: str, settings: tuple[str, ...]) -> Iterator[tuple[Server, str]]:
-    """Run an empty service of a region, and give its platform key."""
-    port, store, log_file = _free_port(), folder / "data" / "nearveil.db", folder / "serve.log"
-    command = [*COMMAND, "serve", "--store", str(store), "--port", str(port), f"--region={region}"]
-    with (
-        log_file.open("wb") as log,
-        _running([*command, "--questions-per-minute", "0", "--key-questions-per-s", "0", *settings], log) as process,
-    ):
-        key_file = store.parent / "platform-key.txt"
-        _wait_until(
-            lambda: (
-                process.poll() is not None
-                or (
-                    key_file.exists()
-                    and _status(f"http://127.0.0.1:{port}/readyz", key_file.read_text().strip()) == 200
-                )
-            )
-        )
-        if process.poll() is not None:
-            raise SystemExit(log_file.read_text(encoding="utf-8"))
-        yield Server(port, process.pid), key_file.read_text(encoding="utf-8").strip()
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Public names by the module that each is defined in; each is loaded on first use."""
 
+from .attacks.adapter import adapter as adapter
 from .attacks.base import Attack as Attack
 from .auditing.auditor import AuditReport as AuditReport
 from .auditing.auditor import audit as audit
@@ -30,26 +31,16 @@ from .evaluation.attack import (
     AttackOutcome as AttackOutcome,
 )
 from .evaluation.attack import (
-    PopulationAttack as PopulationAttack,
-)
-from .evaluation.attack import (
-    Simulation as Simulation,
-)
-from .evaluation.attack import (
     attack as attack,
 )
-from .evaluation.attack import (
-    attack_population as attack_population,
-)
-from .evaluation.attack import (
-    simulate as simulate,
-)
-from .evaluation.attack_experiment import AttackProtocol as AttackProtocol
 from .evaluation.campaign import CampaignOutcome as CampaignOutcome
 from .evaluation.campaign import attack_campaign as attack_campaign
-from .evaluation.plan import Goal as Goal
 from .evaluation.plan import Plan as Plan
 from .evaluation.plan import plan as plan
+from .evaluation.population import PopulationAttack as PopulationAttack
+from .evaluation.population import attack_population as attack_population
+from .evaluation.simulation import Simulation as Simulation
+from .evaluation.simulation import simulate as simulate
 from .io.density import Density as Density
 from .io.density import read_density as read_density
 from .io.location import ReadOptions as ReadOptions
@@ -100,7 +91,7 @@ from .release.fit import Fitted as Fitted
 from .release.fit import fit as fit
 from .release.protect import Protected as Protected
 from .release.protect import protect as protect
-from .report.interactive_map import attack_map as attack_map
+from .report.attack_player import attack_map as attack_map
 from .report.interactive_map import protection_map as protection_map
 from .report.reproduce import Reproduction as Reproduction
 from .report.reproduce import reproduce as reproduce

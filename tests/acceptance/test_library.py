@@ -39,7 +39,7 @@ def test_a_simulated_service_gives_users_away_unless_protected(users: Array, tmp
     assert found.estimate is not None
     assert found.error_m < 100
     assert distances_m(users[17], found.estimate) == pytest.approx(found.error_m, rel=0.01, abs=1)
-    found.plot(tmp_path / "attack.png")
+    found.save(tmp_path / "attack.png")
     assert is_picture(tmp_path / "attack.png")
     protected = nv.simulate(users, region=REGION, k=10, mechanism=nv.PlanarLaplace(noise_m=1000, seed=2))
     errors = [nv.attack(protected, target=target).error_m or 0.0 for target in range(6)]

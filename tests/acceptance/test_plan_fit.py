@@ -9,14 +9,14 @@ from tests.acceptance.helpers import REGION, Array, check_hidden, check_moved, d
 
 
 def test_a_plan_for_a_goal_recommends_settings_that_meet_it(users_csv: Path, tmp_path: Path) -> None:
-    goal = ("--noise", "500m", "--months", "none", "--quick", "--seed", 1)
-    options = ("--region", REGION, "--picture", tmp_path / "plan.png")
-    plan = done("plan", users_csv, *goal, *options, "--json").json
-    best = plan["recommended"]
-    assert plan["met"] is True
-    assert best["noise_m"] == 500
-    assert 300 < best["error_m"]["value"] < 700
-    assert 0.3 < best["recall"]["value"] < 0.9
+    goal = ("--found", 0.3, "--seed", 1, "--picture", tmp_path / "plan.png")
+    planned = done("plan", users_csv, *goal, "--json")
+    best = planned.json["recommended"]
+    assert planned.json["met"] is True
+    assert 200 < best["noise_m"] < 2000
+    assert best["found"]["value"] <= 0.3
+    assert best["listed_m"]["value"] > best["nearest_m"]["value"]
+    assert "--users-in-total" in planned.err
     assert is_picture(tmp_path / "plan.png")
     # What is recommended is a command, and it works.
     assert best["command"].startswith("nearveil protect ")

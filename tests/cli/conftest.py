@@ -27,8 +27,8 @@ _NO_REGION = ("--region", "--check", "--dataset", "--url", "--help")
 
 
 def _may_name_a_region(given: list[str]) -> bool:
-    """Whether a command is about users, who are in San Francisco in most tests, and does not say where they are."""
-    about_users = given[:1] in (["fit"], ["plan"], ["attack"], ["audit"], ["import"])
+    """Whether a command needs a region, which is San Francisco in most tests, and does not say which."""
+    about_users = given[:1] in (["fit"], ["plan"], ["audit"], ["import"]) or "--adapter" in given
     return (about_users or "--input" in given) and not any(flag in given for flag in _NO_REGION)
 
 

@@ -1,207 +1,143 @@
-"""``nearveil attack`` as a person runs it."""
+"""``nearveil attack`` as its user runs it."""
 
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from nearveil.attacks.registry import ATTACKS
 from nearveil.cli.populations import file_population
 from nearveil.io.location import ReadOptions
-from nearveil.region import Region
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run, write_people
 
-SMALL = ("--runs", 1, "--instances", 2, "--cores", 1)
+FEW = ("--attack", "gi-lia", "--users", 2, "--json")
 
 
 @pytest.fixture
 def people_csv(tmp_path: Path, city: FloatArray) -> Path:
-    """A thousand people: the best attacker weighs each published location against everybody."""
-    return write_people(tmp_path / "people.csv", city[:1000])
+    return write_people(tmp_path / "people.csv", city[:500])
 
 
-def test_all_attacks_on_a_population_of_the_paper(run: Run) -> None:
-    outcome = run("attack", "--dataset", "gaussian", "--accounts", "1,4", *SMALL)
+def test_the_first_line_is_the_result(run: Run, people_csv: Path) -> None:
+    outcome = run("attack", people_csv, "--users", 2, "--attack", "adaptive", "--attack", "gi-lia")
     assert outcome.code == 0, outcome.err
-    lines = outcome.out.splitlines()
-    # Those that can use more accounts are there with one and with four.
-    expected = [name for name, attack in ATTACKS.items() for _ in range(1 + attack.takes_more_accounts)]
-    assert [line.split()[0] for line in lines[1 : 1 + len(expected)]] == expected
-    # The paper's GI-LIA on gaussian, k = 10.
-    assert lines[1].split()[-3:] == ["26.31", "0.940", "44.42"]
-    assert "surely where certified" in outcome.out
+    first, _, header, *rows = outcome.out.splitlines()
+    assert first.startswith("2 of 2 users found within 100 m, ")
+    assert first.endswith(" queries each.")
+    assert header.split("  ")[0] == "attack"
+    assert [row.split(" of ")[0].split("  ")[0] for row in rows] == ["adaptive, 4 accounts", "gi-lia, 1 account"]
+
+
+def test_what_protection_changes_in_three_sentences(run: Run, people_csv: Path) -> None:
+    outcome = run("attack", people_csv, "--users", 2, "--noise", "2km")
+    assert outcome.code == 0, outcome.err
+    found, best, cost, *_ = outcome.out.splitlines()
+    assert found.startswith("0 of 2 users found within 100 m, ")
+    assert best.startswith("The best attacker, who knows the noise and every address, finds ")
+    assert cost.startswith("The 10 users listed are on average ")
+    assert outcome.out.splitlines()[-1].startswith("best guess from one published location")
+
+
+def test_users_all_over_the_world_are_attacked_in_their_densest_city(
+    run: Run, tmp_path: Path, city: FloatArray
+) -> None:
+    path = write_people(tmp_path / "world.csv", np.vstack([city[:30] + np.array([10.0, 60.0]), city[:300]]))
+    outcome = run("attack", path, *FEW)
+    assert outcome.code == 0, outcome.err
+    assert "of 330 users, within 25 km of 37." in json.loads(outcome.out)["area"]
+    # A user elsewhere is attacked there.
+    alone = json.loads(run("attack", path, "--user", 7, "--attack", "gi-lia", "--json").out)
+    assert alone["users"] < 31
 
 
 def test_what_has_no_option_here_is_set(run: Run, tmp_path: Path, city: FloatArray) -> None:
     """Epsilon and the files of cells and intervals, which are options of protect."""
     people = write_people(tmp_path / "people.csv", city[:200])
-    few = ("attack", "--input", people, "--attack", "gi-lia", "--json", *SMALL)
     cells, intervals = tmp_path / "cells.geojson", tmp_path / "intervals.json"
     assert run("fit", people, cells, "--hide-among", 9, "--seed", 1).code == 0
     assert run("fit", people, intervals, "--mechanism", "dprs", "--set", "centres=2", "--seed", 1).code == 0
     for options in ((f"cells={cells}",), (f"intervals={intervals}", "epsilon=1")):
-        outcome = run(*few, *(word for option in options for word in ("--set", option)))
+        outcome = run("attack", people, *FEW, *(word for option in options for word in ("--set", option)))
         assert outcome.code == 0, outcome.err
-        assert json.loads(outcome.out)[0]["protected"] is True
-    outcome = run(*few, "--set", f"cells={cells}", "--set", f"intervals={intervals}")
+        assert json.loads(outcome.out)["protected"] is True
+    outcome = run("attack", people, *FEW, "--set", f"cells={cells}", "--set", f"intervals={intervals}")
     assert (outcome.code, len(outcome.err.splitlines())) == (2, 1)
 
 
-def test_the_person_named_is_the_one_attacked(people_csv: Path, san_francisco: Region) -> None:
-    population = file_population(people_csv, san_francisco, ReadOptions())
+def test_the_user_named_is_the_one_attacked(people_csv: Path) -> None:
+    population = file_population(people_csv, ReadOptions())
     # Ids of this file start at 0.
-    assert [population.number_of(person) for person in ("0", "17", "999")] == [0, 17, 999]
+    assert [population.row_of(user) for user in ("0", "17", "499")] == [0, 17, 499]
 
 
-def test_the_same_seed_gives_the_same_rows(run: Run, people_csv: Path) -> None:
-    def rows(seed: int) -> list[tuple[float, float]]:
-        outcome = run("attack", "--input", people_csv, "--attack", "gi-lia", "--json", "--seed", seed, *SMALL)
-        return [(row["dist_m"], row["queries"]) for row in json.loads(outcome.out)]
-
-    assert rows(3) == rows(3)
-    assert rows(3) != rows(4)
+def test_the_same_seed_gives_the_same_numbers(run: Run, people_csv: Path) -> None:
+    outcomes = [json.loads(run("attack", people_csv, *FEW, "--seed", seed).out)["attacks"] for seed in (3, 3, 4)]
+    assert outcomes[0] == outcomes[1] != outcomes[2]
 
 
 def test_rows_without_ids_are_called_by_their_number(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "places.csv"
     rows = "".join(f"37.7{n:03d},-122.4{n * 7 % 100:02d}\n" for n in range(60))
     path.write_text("latitude,longitude\n" + rows, encoding="utf-8")
-    outcome = run("attack", "--input", path, "--person", "60", "--attack", "gi-lia")
+    outcome = run("attack", path, "--user", "60", "--attack", "gi-lia")
     assert outcome.code == 0, outcome.err
-    outcome = run("attack", "--input", path, "--person", "61", "--attack", "gi-lia")
+    outcome = run("attack", path, "--user", "61", "--attack", "gi-lia")
     assert (outcome.code, "1 to 60" in outcome.err) == (2, True)
 
 
 BAD = [
-    (("--k", "ten"), 2, "--k takes whole numbers"),
+    (("--k", "ten"), 2, "not a valid integer"),
+    (("--k", "501"), 2, "k must lie between 1 and the number of users, 500; give --k 500"),
     (("--tau", "0"), 2, "--tau takes a length greater than 0"),
-    (("--tau", "0.5m"), 2, "at least 1 m"),
+    (("--tau", "0.5m"), 2, "at least 1 m, such as --tau 100m"),
     (("--accounts", "0", "--attack", "adaptive"), 2, "1 to 32 accounts"),
-    (("--instances", "-3"), 2, "at least one run and one instance"),
-    (("--dataset", "gaussian"), 2, "--input cannot be used with --dataset"),
+    (("--users", "-3"), 2, "at least one user to attack, such as --users 5"),
+    (("--dataset", "gaussian"), 2, "INPUT cannot be used with --dataset"),
+    (("--user", "3", "--users", "2"), 2, "--users cannot be used with --user"),
     (("--truth", "37.7,-122.4"), 2, "--truth needs --url or --adapter"),
-    (("--trace", "picture.jpg"), 2, "ends in .png"),
+    (("--picture", "picture.gif"), 2, "ends in .png or .html"),
+    (("--answers", "distance:1km", "--k", "5"), 2, "--k is for ranked lists, not for --answers distance:1km"),
     (("--region", "paris"), 3, "region"),
 ]
 
 
 @pytest.mark.parametrize(("options", "code", "says"), BAD, ids=[" ".join(options) for options, _, _ in BAD])
 def test_bad_input_is_one_sentence(run: Run, people_csv: Path, options: tuple[str, ...], code: int, says: str) -> None:
-    outcome = run("attack", "--input", people_csv, *options)
+    outcome = run("attack", people_csv, *options)
     assert (outcome.code, outcome.out) == (code, "")
     assert outcome.err.startswith("error: ")
     assert says in outcome.err
-    assert len(outcome.err.splitlines()) == 1
+
+
+def test_nothing_to_attack_and_too_few_users(run: Run, tmp_path: Path) -> None:
+    outcome = run("attack")
+    assert (outcome.code, "nearveil attack people.csv" in outcome.err) == (2, True)
+    path = tmp_path / "three.csv"
+    path.write_text("latitude,longitude\n52.5,13.4\n52.6,13.4\n52.5,13.5\n", encoding="utf-8")
+    outcome = run("attack", path)
+    assert (outcome.code, outcome.err.strip().endswith("the number of users, 3; give --k 3")) == (2, True)
+    assert run("attack", path, "--k", 3, *FEW).code == 0
 
 
 def test_intervals_of_another_region(run: Run, people_csv: Path, tmp_path: Path) -> None:
     intervals = tmp_path / "intervals.json"
     edges = "37.4,-122.7,38.0,-122.1"
     assert run("fit", people_csv, intervals, "--mechanism", "dprs", "--region", edges, "--set", "centres=60").code == 0
-    outcome = run("attack", "--dataset", "gaussian", "--set", f"intervals={intervals}", *SMALL)
-    assert (outcome.code, "another region" in outcome.err) == (2, True)
+    outcome = run("attack", "--dataset", "gaussian", "--set", f"intervals={intervals}", *FEW)
+    assert (outcome.code, "not the region of the file of intervals" in outcome.err) == (2, True)
 
 
 def test_everybody_at_one_point(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "one-point.csv"
     path.write_text("latitude,longitude\n" + "37.7,-122.4\n" * 30, encoding="utf-8")
-    outcome = run("attack", "--input", path, "--k", 10, *SMALL)
-    assert outcome.code == 0, outcome.err
-
-
-# Other answers than lists.
-
-
-ADAPTER = """
-def within(latitude, longitude, radius_m):
-    metres = ((latitude - 37.7612) * 111_000.0) ** 2 + ((longitude + 122.4399) * 88_000.0) ** 2
-    return metres <= radius_m**2
-"""
-
-
-def test_an_adapter_is_attacked(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "adapter_of_the_cli.py"
-    path.write_text(ADAPTER, encoding="utf-8")
-    command = ("attack", "--adapter", path, "--truth", "37.7612,-122.4399", "--answers", "circle:2km")
-    outcome = run(*command, "--json")
-    assert outcome.code == 0, outcome.err
-    document = json.loads(outcome.out)
-    assert (document["answers"], document["found"], document["certified"]) == ("circle:2km", True, False)
-    assert document["error_m"] <= document["radius_m"] <= document["tau_m"] == 100.0
-    assert "37.7" not in outcome.out + outcome.err
-    text = run(*command, "--tau", "1km")
-    assert text.code == 0, text.err
-    assert text.out.startswith("Your service gives this person away: found within ")
-    wrong = run(*command[:3], "--truth", "37.6,-122.3", *command[5:])
-    assert wrong.code == 0, wrong.err
-    assert "the answers fit a place 21.7 km from --truth: check --truth." in wrong.out
-    assert "gives this person away" not in wrong.out
-    for arguments, reason in (
-        (("attack", "--adapter", path), "--truth"),
-        ((*command, "--k", 10), "--k cannot be used with --adapter"),
-        ((*command, "--accounts", 4), "--accounts cannot be used with --adapter"),
-        ((*command, "--target", "me"), "--target is for lists"),
-        ((*command, "--attack", "gi-lia"), "needs ranked lists"),
-        ((*command, "--attack", "adaptive", "--attack", "gi-lia"), "takes one attack"),
-        ((*command[:3], "--truth", "here", *command[5:]), "--truth takes"),
-        ((*command[:3], "--truth", "52.52,13.4", *command[5:]), "--truth is outside the region san-francisco"),
-        ((*command[:3], "--truth=-122.4399,37.7612", *command[5:]), "correct it: latitude first"),
-        ((*command[:3], "--truth", "91,200", *command[5:]), "correct it: latitude first"),
-    ):
-        refused = run(*arguments)
-        assert refused.code == 2, refused.err
-        assert reason in refused.err
-
-
-LISTS = """print("loading")
-people = {"me": (37.7612, -122.4399)} | {f"p{n}": (37.75 + n % 9 / 400, -122.45 + n * n % 97 / 5000) for n in range(99)}
-mine = {}
-accounts = ["mine"]
-
-
-def move(account, latitude, longitude):
-    mine.pop(account, None)
-    if latitude is not None:
-        mine[account] = (latitude, longitude)
-
-
-def nearby(latitude, longitude):
-    print("asked")
-    spots = people | mine
-    away = {name: ((a - latitude) * 111) ** 2 + ((b - longitude) * 88) ** 2 for name, (a, b) in spots.items()}
-    return sorted(away, key=away.get)[:10]
-"""
-
-
-def test_an_adapter_that_fails_midway_shows_what_was_learned(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "adapter_that_fails.py"
-    fails = "    asked.append(radius_m)\n    if len(asked) > 4:\n        raise ConnectionResetError\n    metres"
-    path.write_text(f"asked = []\n{ADAPTER.replace('    metres', fails, 1)}", encoding="utf-8")
-    outcome = run("attack", "--adapter", path, "--truth", "37.7612,-122.4399", "--answers", "circle:2km", "--json")
-    assert outcome.code == 4
-    document = json.loads(outcome.out)
-    assert document["error_m"] <= document["radius_m"]
-    assert "ended early, with what it knew by then: within() in adapter_that_fails.py raised" in outcome.err
-
-
-def test_lists_behind_an_adapter_that_prints(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "adapter_that_prints.py"
-    path.write_text(LISTS, encoding="utf-8")
-    command = ("attack", "--adapter", path, "--truth", "37.7612,-122.4399", "--target", "me")
-    outcome = run(*command, "--json")
-    assert json.loads(outcome.out)["certified"], outcome.err
-    assert "asked" in outcome.err
-    text = run(*command).out
-    # A certificate of lists does not come from the adapter's word.
-    assert "fixed_rule" not in text
-    assert "near --truth, are not counted" in text
+    for options in ((), ("--noise", "500m")):
+        outcome = run("attack", path, *FEW, *options)
+        assert outcome.code == 0, outcome.err
 
 
 def test_policies_by_parts_and_by_name(run: Run, people_csv: Path) -> None:
-    few = ("attack", "--input", people_csv, "--attack", "gi-lia", "--json", *SMALL)
-    (row,) = json.loads(run(*few, "--policy", "snap:100m,cutoff:2km").out)
-    assert row["policy"] == "snap:100m,cutoff:2000m"
-    (row,) = json.loads(run(*few, "--policy", "nearest-50-or-30km").out)
-    assert row["policy"] == "cutoff:30000m,at-least:50"
-    assert row["k"] == len(people_csv.read_text().splitlines()) - 1
+    found = json.loads(run("attack", people_csv, *FEW, "--policy", "snap:100m,cutoff:2km").out)
+    assert found["policy"] == "snap:100m,cutoff:2000m"
+    found = json.loads(run("attack", people_csv, *FEW, "--policy", "nearest-50-or-30km").out)
+    assert (found["policy"], found["k"]) == ("cutoff:30000m,at-least:50", 500)

@@ -22,23 +22,24 @@ def village_csv(tmp_path: Path, san_francisco: Region) -> Path:
 
 
 @pytest.mark.usefixtures("two_further_people")
-def test_a_table_and_a_picture(run: Run, village_csv: Path, tmp_path: Path) -> None:
+def test_a_sentence_a_table_and_a_picture(run: Run, village_csv: Path, tmp_path: Path) -> None:
     picture = tmp_path / "campaign.png"
-    outcome = run("attack", "--campaign", "--input", village_csv, *K, "--tau", "300m", "--trace", picture)
+    outcome = run("attack", village_csv, "--campaign", *K, "--tau", "300m", "--picture", picture)
     assert outcome.code == 0, outcome.err
-    header, row, *_ = outcome.out.splitlines()
-    assert "located within 300 m" in header
-    assert row.split()[:3] == ["village.csv", "58", "20"]
-    assert "no account" in outcome.out
+    first, _, header, *_ = outcome.out.splitlines()
+    assert " of 58 users located within 300 m, " in first
+    assert header.startswith("lists of")
     assert picture.read_bytes().startswith(b"\x89PNG")
     # It shows true locations.
     assert picture.stat().st_mode & 0o777 == 0o600
     assert "true locations can be seen" in outcome.err
+    refused = run("attack", village_csv, "--campaign", *K, "--picture", "a.html")
+    assert (refused.code, "ends in .png" in refused.err) == (2, True)
 
 
 def test_an_answer_policy_changes_the_lists(run: Run, village_csv: Path) -> None:
-    """Lists with fewer than 21 people are not shown, and none has more than 20."""
-    outcome = run("attack", "--campaign", "--input", village_csv, *K, "--policy", "group:21", "--json")
+    """Lists with fewer than 21 users are not shown, and none has more than 20."""
+    outcome = run("attack", village_csv, "--campaign", *K, "--policy", "group:21", "--json")
     assert outcome.code == 0, outcome.err
-    (row,) = json.loads(outcome.out)
-    assert (row["seen"], row["outcome"]) == (0, "nobody is listed anywhere")
+    found = json.loads(outcome.out)
+    assert (found["seen"], found["outcome"]) == (0, "nobody is listed anywhere")

@@ -51,11 +51,6 @@ def commands_of(body: str) -> tuple[str, ...]:
 BLOCKS = {commands: name for name, body in blocks("console") if (commands := commands_of(body))}
 
 
-def words_of(command: str) -> list[str]:
-    """Return the words of a command, with one person to attack where a reader has five: each takes a second or more."""
-    return shlex.split(re.sub(r"--instances \d+", "--instances 1", command), comments=True)
-
-
 def case_of(commands: tuple[str, ...], name: str) -> ParameterSet:
     """Attacks, audits and plans take seconds: they are run for evidence, and otherwise read only."""
     is_slow = any(command.startswith(SLOW) for command in commands)
@@ -65,7 +60,7 @@ def case_of(commands: tuple[str, ...], name: str) -> ParameterSet:
 @pytest.mark.parametrize("commands", BLOCKS, ids=BLOCKS.values())
 def test_commands_have_the_options_that_pages_name(commands: tuple[str, ...]) -> None:
     for command in commands:
-        _, verb, *rest = words_of(command)
+        _, verb, *rest = shlex.split(command, comments=True)
         found = nearveil.get_command(click.Context(nearveil), verb)
         assert found is not None
         found.make_parser(click.Context(found)).parse_args(rest)
@@ -77,7 +72,7 @@ def test_commands_run(commands: tuple[str, ...], run: Run, people_csv: Path, mon
     monkeypatch.chdir(people_csv.parent)
     monkeypatch.setattr(CommandSubject, "_run", run_in_this_process(run))
     for command in commands:
-        words = words_of(command)
+        words = shlex.split(command, comments=True)
         assert words[0] == "nearveil"
         # A verdict has an exit code; a command that ends with one says so in a comment.
         expected = re.search(r"# exit code (\d)", command)

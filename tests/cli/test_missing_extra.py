@@ -38,7 +38,7 @@ COMMANDS: dict[tuple[str, ...], str | None] = {
     ("fit", "people.csv", "out.json", "--mechanism", "dprs", "--region", "berlin"): "files",
     ("plan", "people.csv"): "research",
     ("reproduce", "--quick"): "research",
-    ("attack", "--dataset", "gaussian", "--trace", "a.png"): "research",
+    ("attack", "--dataset", "gaussian", "--picture", "a.png"): "research",
     ("audit", "--picture", "a.png"): "research",
     ("serve", "--show-config"): "serve",
     ("serve-demo", "--show-config"): "serve",

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nearveil.evaluation.tradeoff import Sizes
 from nearveil.io.synthetic import on_land
 from nearveil.region import named_region
 from nearveil.report.land import land_in
@@ -14,13 +15,15 @@ from tests.cli.conftest import Run
 
 
 def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The story as it is told, with fewer people attacked."""
-    monkeypatch.setattr("nearveil.cli.demo.INSTANCES", 1)
-    monkeypatch.setattr("nearveil.cli.demo.GUESSED", 10)
-    outcome = run("demo", "--out", tmp_path / "demo", "--cores", 1)
+    """The story as it is told, with fewer users attacked."""
+    monkeypatch.setattr("nearveil.cli.demo.USERS", 1)
+    monkeypatch.setattr("nearveil.evaluation.simulation._SIZES", Sizes(50, 10, 50))
+    outcome = run("demo", "--out", tmp_path / "demo")
     assert outcome.code == 0, outcome.err
     # Open, the paper's and the default side by side.
-    assert re.search(r"^  gi.*\d%.*\d%.*\d%", outcome.out, re.MULTILINE)
+    assert "1 of 1 users found within 100 m" in outcome.out
+    assert re.search(r"^found by the best attacker.* – .*\d %.*\d %", outcome.out, re.MULTILINE)
+    assert "That claim does not hold" in outcome.out
     for name in ("attack-before.png", "attack-after.png", "before-after.png"):
         assert (tmp_path / "demo" / name).read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "demo" / "attack-before.html").exists()

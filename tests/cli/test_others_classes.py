@@ -74,10 +74,9 @@ def test_protect_and_attack(way: str, run: Run, own_file: Path, city: FloatArray
     wrong = run("protect", source, tmp_path / "o.csv", *named, "--noise", "500m")
     assert (wrong.code, "--noise cannot be used with rounded" in wrong.err) == (2, True)
     assert "Nothing is promised" in run("guarantee", *named).out
-    asked = ("--attack", attack, "--runs", 1, "--instances", 2, "--cores", 1, "--json")
-    found = run("attack", "--input", source, *named, *asked)
+    found = run("attack", source, *named, "--attack", attack, "--users", 2, "--json")
     assert found.code == 0, found.err
-    assert [row["attack"] for row in json.loads(found.out)] == ["start-is-it"]
+    assert [row["attack"] for row in json.loads(found.out)["attacks"]] == ["start-is-it"]
 
 
 def test_a_class_whose_promise_is_not_true(run: Run, own_file: Path, people_csv: Path, tmp_path: Path) -> None:

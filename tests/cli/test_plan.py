@@ -9,7 +9,6 @@ from nearveil.cli._mechanism import MechanismChoice
 from nearveil.errors import UsageError
 from nearveil.evaluation import plan as planning
 from nearveil.evaluation.contenders import Contender, deployable
-from nearveil.evaluation.plan import Effort
 from nearveil.evaluation.tradeoff import Sizes
 from nearveil.io.datasets import Dataset
 from nearveil.io.location import ReadOptions
@@ -17,14 +16,13 @@ from nearveil.region import Region
 from nearveil.types import FloatArray
 from tests.cli.conftest import Run, write_people
 
-TINY = Effort(Sizes(60, 5, 60), Sizes(60, 5, 60), 2, (), 5)
-QUICKLY = ("--quick", "--cores", 1, "--region", "san-francisco")
-
 
 @pytest.fixture(autouse=True)
-def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+def _tiny(monkeypatch: pytest.MonkeyPatch, one_core: None) -> None:
     """These are about what is said, not about how well it is measured."""
-    monkeypatch.setattr(planning, "QUICK", TINY)
+    assert one_core is None
+    for name in ("SEARCH", "FINAL"):
+        monkeypatch.setattr(planning, name, Sizes(60, 20, 60))
 
 
 @pytest.fixture
@@ -34,14 +32,16 @@ def few_csv(tmp_path: Path, city: FloatArray) -> Path:
 
 def test_plan_recommends_a_command_that_runs(run: Run, few_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(few_csv.parent)
-    planned = run("plan", "people.csv", "--noise", "400m", *QUICKLY, "--json", "--picture", "plan.png")
+    asked = ("plan", "people.csv", "--found", 0.5, "--json", "--picture", "plan.png")
+    planned = run(*asked, names_region=False)
     assert planned.code == 0, planned.err
     document = json.loads(planned.out)
     best = document["recommended"]
-    assert (document["met"], best["noise_m"], best["mechanism"]) == (True, 400, "planar Laplace")
-    assert 0 < best["recall"]["value"] < 1
-    assert best["error_m"]["half_width"] > 0
+    assert (document["met"], best["mechanism"]) == (True, "planar Laplace")
+    assert best["found"]["value"] <= 0.5
+    assert best["listed_m"]["half_width"] > 0
     assert "no guarantee covers it" in document["coverage"]
+    assert "if they are a sample, give --users-in-total" in planned.err
     picture = few_csv.parent / "plan.png"
     assert (picture.read_bytes()[:4], picture.stat().st_mode & 0o777) == (b"\x89PNG", 0o600)
     command = shlex.split(best["command"])
@@ -73,32 +73,30 @@ def test_every_command_means_what_was_measured(
 
 
 def test_the_first_line_is_the_recommendation(run: Run, few_csv: Path) -> None:
-    done = run("plan", few_csv, "--quick", "--cores", 1, names_region=False)
+    done = run("plan", few_csv, "--users-in-total", 3000, names_region=False)
     said = re.sub(r"\s+", " ", done.out)
     # A goal that nothing meets is no failure.
     assert done.code == 0, done.err
     assert re.match(
         r"(Recommended:|No mechanism tried meets the goal; the closest is) planar Laplace, noise of [\d,]+ m: the best "
-        r"attacker still finds \d+% of users within 100 m and names \d+% of the sparsest tenth, and the 10 users "
-        r"listed are on average [\d,]+ m away instead of [\d,]+ m\.",
+        r"attacker still finds [\d.]+ % of users within 100 m and names [\d.]+ % of the sparsest tenth, and the 10 "
+        r"users listed are on average [\d,]+ m away instead of [\d,]+ m\.",
         said,
     )
     assert "nearveil protect" in said
     assert "--region" not in done.out.split("GUARANTEE")[0]
+    assert "sample" not in done.err
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--recall", 0.5, "--noise", "500m"), "give one goal"),
-        (("--recall", 1.5), "a share is more than 0 and less than 1, such as --recall 0.1"),
-        (("--attacker-error", "far"), "--attacker-error takes a length"),
-        (("--recall", 0.5, "--k", 0), "such as --k 10"),
-        (("--recall", 0.5, "--picture", "plan.jpg"), ".png"),
-        (("--recall", 0.5, "--seed", -1), "--seed"),
-        (("--hide-among", 20), "name it, such as --region berlin"),
-        (("--months", "soon"), "--months takes"),
-        (("--months", "0"), "--months 1,6,12"),
+        (("--found", 1.5), "a share is more than 0 and less than 1, such as --found 0.1"),
+        (("--named-sparsest", 0), "such as --named-sparsest 0.1"),
+        (("--k", 0), "such as --k 10"),
+        (("--picture", "plan.jpg"), ".png"),
+        (("--seed", -1), "--seed"),
+        (("--users-in-total", 20), "--users-in-total is the number"),
     ],
 )
 def test_wrong_usage_is_one_sentence(options: tuple[object, ...], words: str, run: Run, few_csv: Path) -> None:
@@ -106,14 +104,3 @@ def test_wrong_usage_is_one_sentence(options: tuple[object, ...], words: str, ru
     assert done.code == 2
     assert words in done.err
     assert (done.out, "Traceback" in done.err) == ("", False)
-
-
-def test_plan_says_what_months_give_away(run: Run, few_csv: Path) -> None:
-    asked = ("plan", few_csv, "--noise", "400m", *QUICKLY, "--months", "2,1")
-    figures = json.loads(run(*asked, "--json").out)["service_after_months"]
-    assert [(one["months"], one["people"]) for one in figures] == [(1, 5), (2, 5)]
-    assert all(one["found"]["low"] <= one["found"]["value"] for one in figures)
-    said = re.sub(r"\s+", " ", run(*asked).out)
-    assert "with planar Laplace, noise of 400 m gives away over months: of 5 of these users" in said
-    assert "Longer was not measured" in said
-    assert "over months" not in run(*asked[:-1], "none").out

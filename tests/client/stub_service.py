@@ -1,7 +1,6 @@
 """A nearby service small enough to read, behind the same addresses, with places as they are reported."""
 
 import json
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,10 +28,9 @@ def problem(status: int, name: str, title: str = "", **headers: str) -> httpx.Re
 
 @dataclass
 class StubService:
-    """Publishes at borders, or at once; refuses what ``refuse`` refuses.
+    """Publishes at once or when its test hook is called, and then only the first location of a user.
 
-    Where it publishes at borders, the first place of an account counts, and no later one: as at a service where places
-    have to last, to somebody who is in a hurry.
+    ``refuse`` may answer in its place.
     """
 
     region: Region
@@ -65,11 +63,6 @@ class StubService:
             self.people[f"person-{number}"] = 0
             self.published[f"person-{number}"] = (float(x), float(y))
 
-    def askers(self) -> set[str]:
-        """Who has asked with a token of their own."""
-        heads = [one.headers["Authorization"] for one in self.requests if one.url.path == "/v1/nearby"]
-        return {self.tokens[head.removeprefix("Bearer ")] for head in heads if head.removeprefix("Bearer ") != KEY}
-
     def handle(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
         if request.url.path == "/healthz":
@@ -101,12 +94,16 @@ class StubService:
             ("POST", "/v1/nearby", self._nearby),
             ("POST", "/v1/epoch", self._advance),
             ("GET", "/v1/ledger", self._ledger),
-            ("GET", "/v1/guarantee", lambda *_: answer(200, {"protection": "place", "text": "Card", "guarantee": {}})),
+            ("GET", "/v1/guarantee", self._guarantee),
             ("GET", "/v1/intervals", lambda *_: answer(200, {"fingerprint": None, "number": 0})),
             ("PUT", "/v1/intervals", lambda *_: answer(202, {"from_epoch": self.epoch + 1})),
             ("GET", "/readyz", lambda *_: answer(503, {"title": "Not yet"})),
             ("GET", "/metrics", lambda *_: httpx.Response(200, text=self._metrics())),
         ]
+
+    def _guarantee(self, *_: Any) -> httpx.Response:
+        edges = {edge: getattr(self.region, edge) for edge in ("south", "west", "north", "east")}
+        return answer(200, {"protection": "place", "text": "Card", "guarantee": {}, "region": edges})
 
     def _metrics(self) -> str:
         return f"# HELP x\nnearveil_reports_total {sum(self.people.values())}.0\nnearveil_reports_created 9e9\n"
@@ -169,21 +166,23 @@ class StubService:
         order = np.argsort(np.hypot(*(places - spot).T), kind="stable")[: question["k"]]
         return answer(200, {"ids": [ids[number] for number in order]})
 
-    def border(self) -> None:
-        """Publish what waits."""
-        self.epoch += 1
-        self.published.update(self.pending)
-        self.pending.clear()
-
     def _advance(self, *_: Any) -> httpx.Response:
         if not self.test_hooks:
             return problem(404, "not-found", "Not found")
-        self.border()
+        self.epoch += 1
+        self.published.update(self.pending)
+        self.pending.clear()
         return answer(200, {"epoch": self.epoch})
 
     def _ledger(self, _: httpx.Request, _match: re.Match[str], caller: str) -> httpx.Response:
         return problem(403, "forbidden", "Not yours") if caller else answer(200, {"epoch": self.epoch, "people": 3})
 
 
-def gap_m(one: tuple[float, float], other: tuple[float, float]) -> float:
-    return math.dist(one, other)
+TOWN = Region(37.745, -122.455, 37.79, -122.398)
+
+
+def populated() -> StubService:
+    """Return a small town with 600 users."""
+    stub = StubService(TOWN)
+    stub.populate(TOWN.from_metres(np.random.default_rng(4).uniform(-0.95, 0.95, (600, 2)) * TOWN.half_extent_m))
+    return stub

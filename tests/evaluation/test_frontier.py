@@ -7,8 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nearveil.attacks.bayes import BayesAttacker, prior_from_points
-from nearveil.attacks.scores import score_naming
 from nearveil.evaluation.contenders import ALL, Contender, contender, deployable
 from nearveil.evaluation.stats import Mean
 from nearveil.evaluation.studies import frontier
@@ -19,8 +17,6 @@ from nearveil.evaluation.tradeoff import (
     MEANS,
     SHARES,
     Sizes,
-    chances_to_be_named,
-    guesses,
     measure,
     together,
     what_attackers_get,
@@ -30,7 +26,7 @@ from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.region import Region, named_region
-from nearveil.report.frontier_figures import FIGURES
+from nearveil.report.beyond_figures import FIGURES
 from nearveil.types import FloatArray
 
 REGION = named_region("san-francisco")
@@ -54,22 +50,6 @@ def test_users_get_what_a_loop_counts() -> None:
     assert found["listed_m"] == pytest.approx(np.mean(listed_m))
     assert found["extra_m"] == pytest.approx(np.mean(listed_m) - np.mean(nearest_m))
     assert found["extra_m_se"] == pytest.approx(np.std(np.subtract(listed_m, nearest_m), ddof=1) / math.sqrt(80))
-
-
-@pytest.mark.parametrize(("name", "value"), [("interval", 2.0), ("paper", 3.0), ("planar-laplace", 500.0)])
-def test_users_of_other_groups_are_no_candidates(name: str, value: float) -> None:
-    """Leaving them out changes no guess: by the attacker and the naming that know of no groups."""
-    mechanism = ALL[name].fitted(value, TOWN, seed=2)
-    published, targets = mechanism.perturb(TOWN.places), np.arange(0, 900, 25)
-    errors_m, found = guesses(mechanism, TOWN.places, published, targets)
-    region = mechanism.resolved_region
-    attacker = BayesAttacker(mechanism=mechanism, prior=prior_from_points(TOWN.places, region, spread_m=0.0))
-    true_m, whole = region.to_metres(TOWN.places)[targets], attacker.estimate_many(published[targets])
-    assert errors_m == pytest.approx(np.hypot(*(np.array([one.median for one in whole]) - true_m).T), rel=1e-6)
-    disc_errors_m = np.hypot(*(np.array([one.best_disc for one in whole]) - true_m).T)
-    assert (found == (disc_errors_m <= 100)).all()
-    named = score_naming(mechanism, TOWN.places, published, targets=targets).probabilities
-    assert chances_to_be_named(mechanism, TOWN.places, published, targets) == pytest.approx(named)
 
 
 class Disclosing(PlanarLaplace):

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from nearveil.errors import UsageError
-from nearveil.evaluation.longitudinal import Knowledge, addresses, density, measure_months, pairs, score_months
+from nearveil.evaluation.longitudinal import Knowledge, addresses, density, pairs, score_months
 from nearveil.evaluation.movement import GOOD_GPS, MONTH, Journeys, commute, stay_put
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fit_cells import CellPlan, cells_from_points
@@ -90,17 +89,3 @@ def test_hidden_among_users_too() -> None:
     assert found["error_m"][1].mean() < 0.9 * found["error_m"][0].mean()
     (same,) = scores(among, at_home(20, 2), (1, 2))
     assert (same["error_m"][0] == same["error_m"][1]).all()
-
-
-def test_figures_have_intervals() -> None:
-    figures = measure_months(USUAL, CITY, targets=np.arange(20), months=(1, 2), rng=np.random.default_rng(1))
-    assert [(one.months, one.people) for one in figures] == [(1, 20), (2, 20)]
-    assert 0 <= figures[0].found.low <= figures[0].found.value <= figures[0].found.high <= 1
-    assert (figures[0].error_m.half_width or 0) > 0
-    assert figures[0].points.value >= 1.0
-
-
-@pytest.mark.parametrize(("targets", "months"), [(0, (1,)), (1, ()), (1, (0, 1))])
-def test_what_cannot_be_measured(targets: int, months: tuple[int, ...]) -> None:
-    with pytest.raises(UsageError, match="at least one user, and one number of months"):
-        measure_months(USUAL, CITY, targets=np.arange(targets), months=months, rng=np.random.default_rng(1))

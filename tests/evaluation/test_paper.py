@@ -22,7 +22,7 @@ from nearveil.attacks.gi_lia import GILIA
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.attacks.zo_lia import ZOLIA
 from nearveil.evaluation import paper
-from nearveil.evaluation.utility import Queries, measure_utility
+from nearveil.evaluation.utility import Queries, measure_utilities
 from nearveil.io.synthetic import synthetic_city
 from nearveil.mechanisms.fitting import build_public_intervals
 from nearveil.privacy.accounting import paper_scales
@@ -267,7 +267,7 @@ def test_the_product_is_worth_as_much_as_the_reference(square: Region, users: Fl
     queries = Queries(np.random.default_rng(1).uniform(-1, 1, (600, 2)) * half)
 
     def worth(published_m: FloatArray, radii: FloatArray) -> tuple[float, ...]:
-        found = measure_utility(true_m, published_m, queries, k=10)
+        (found,) = measure_utilities(true_m, published_m, queries, ks=(10,))
         return found.recall, found.distance_ratio, found.pooled_distance_ratio, float(np.median(radii))
 
     def reference(run: int, outside: paper.Outside) -> tuple[float, ...]:
@@ -290,7 +290,7 @@ def test_the_product_measures_utility_as_the_reference(rng: np.random.Generator)
     D, noisy = rng.normal(size=(2, 400, 2))
     D_prime, askers = D + 0.1 * noisy, rng.integers(400, size=100)
     for protocol, q in ((None, rng.uniform(-2, 2, (100, 2))), (askers, D[askers])):
-        found = measure_utility(D, D_prime, Queries(q, protocol), k=10)
+        (found,) = measure_utilities(D, D_prime, Queries(q, protocol), ks=(10,))
         given: dict[str, Any] = {"D": D, "D_prime": D_prime, "q": q, "k": 10, "askers": protocol}
         assert 0 < found.recall < 1
         assert found.recall == pytest.approx(paper.recall(**given))

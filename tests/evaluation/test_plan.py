@@ -6,22 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from nearveil.errors import DataError, UsageError
 from nearveil.evaluation import plan as planning
 from nearveil.evaluation.contenders import Contender, deployable
-from nearveil.evaluation.plan import Effort, Goal, Plan, plan
+from nearveil.evaluation.plan import Goal, Plan, plan
 from nearveil.evaluation.stats import Share
 from nearveil.evaluation.tradeoff import MEANS, SHARES, Sizes
-from nearveil.mechanisms.cells import Cells
-from nearveil.mechanisms.fit_cells import cells_from_points
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
 from nearveil.privacy.guarantee import Guarantee
-from nearveil.region import Region
 from nearveil.types import FloatArray
 
-TINY = Effort(Sizes(60, 5, 60), Sizes(60, 5, 60), 2, (), 5)
+TINY = Sizes(60, 5, 60)
 # Meters of a user's neighbors for each meter that the attacker is off, so that noise is the cheapest.
 PRICES = {"planar-laplace": 0.5, "among": 2.0, "metric": 0.8, "interval": 0.1}
 
@@ -57,10 +55,11 @@ def law(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
 
 
 @pytest.fixture
-def planned(city: FloatArray) -> Callable[..., Plan]:
-    def make(goal: Goal | None, **options: object) -> Plan:
-        settings = {"region": "san-francisco", "months": [], "cores": 1} | options
-        return plan(city[:400], goal, **settings)  # type: ignore[arg-type]
+def planned(city: FloatArray, one_core: None) -> Callable[..., Plan]:
+    assert one_core is None
+
+    def make(**options: object) -> Plan:
+        return plan(city[:400], **{"region": "san-francisco"} | options)  # type: ignore[arg-type]
 
     return make
 
@@ -68,18 +67,19 @@ def planned(city: FloatArray) -> Callable[..., Plan]:
 @pytest.mark.parametrize(
     ("goal", "noise_m"),
     [
-        (Goal("attacker-error", 300), 300.0),
-        (Goal("attacker-error", 5000), 5000.0),  # beyond the grid
-        (Goal("named", 0.05), 599.1),
-        (Goal("named-sparsest", 0.1), 690.8),
-        (Goal("recall", 0.6), 357.6),
+        ({"found": 0.05}, 1198.3),
+        ({"found": 2e-4}, 3406.9),  # beyond the grid
+        ({"named_sparsest": 0.1}, 690.8),
+        ({"named_sparsest": 0.1, "found": 0.5}, 690.8),
     ],
 )
-def test_the_goal_is_just_met(goal: Goal, noise_m: float, planned: Callable[..., Plan], law: dict[str, float]) -> None:
+def test_the_goal_is_just_met(
+    goal: dict[str, float], noise_m: float, planned: Callable[..., Plan], law: dict[str, float]
+) -> None:
     assert law
-    best = planned(goal).recommended
+    best = planned(**goal).recommended
     assert best is not None
-    assert goal.met(best)
+    assert Goal(goal).met(best)
     # The search aims at 3 % more than the goal, and ends within 2 % of there.
     assert best.value == pytest.approx(noise_m, rel=0.08)
     assert best.value == float(f"{best.value:.3g}")
@@ -89,14 +89,14 @@ def test_the_goal_is_just_met(goal: Goal, noise_m: float, planned: Callable[...,
 def test_what_misses_the_goal_when_measured_again_goes_farther(
     fresh: float, planned: Callable[..., Plan], law: dict[str, float]
 ) -> None:
-    """Fresh runs find less error than the search did; three steps of a tenth are as far as it goes."""
+    """Fresh runs find more users than the search did; three steps of a tenth are as far as it goes."""
     law["fresh"] = fresh
-    found = planned(Goal("attacker-error", 300))
+    found = planned(found=0.4)
     assert found.recommended is not None
-    assert found.recommended.estimates["error_m"].value >= 300
-    assert found.recommended.value > 305 / fresh * 0.97
+    assert found.recommended.estimates["found"].value <= 0.4
+    assert found.recommended.value > 370 / fresh * 0.97
     law["fresh"] = 0.5
-    missed = planned(Goal("attacker-error", 300))
+    missed = planned(found=0.4)
     assert missed.recommended is None
     assert missed.sentence.startswith("No mechanism tried meets the goal; the closest is")
 
@@ -105,27 +105,27 @@ def test_which_is_recommended(
     planned: Callable[..., Plan], law: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cheapest whose guarantee is sound and holds between all locations; one that does not learn, if alike."""
-    goal = Goal("attacker-error", 1000)
-    first = planned(goal, mechanisms=[Promises])
+    goal = {"found": 0.08}
+    first = planned(**goal, mechanisms=[Promises])
     assert first.rows[0].contender.name == "planar-laplace"
     assert {row.contender.label for row in first.rows} >= {"DPRS, interval", "promises nothing"}
-    assert min(first.rows, key=goal.price).contender.name == "interval"
+    assert min(first.rows, key=lambda row: row.estimates["listed_m"].value).contender.name == "interval"
     refuted = replace(deployable()[0], sound=False)
     with monkeypatch.context() as patch:
         patch.setattr(planning, "deployable", lambda: (refuted, *deployable()[1:]))
-        assert planned(goal).rows[0].contender.name == "metric"
+        assert planned(**goal).rows[0].contender.name == "metric"
     law |= {"planar-laplace": 0.81, "metric": 0.8}
-    assert planned(goal).rows[0].contender.name == "planar-laplace"
+    assert planned(**goal).rows[0].contender.name == "planar-laplace"
     law |= {"metric": 0.3}
-    assert planned(goal).rows[0].contender.name == "metric"
+    assert planned(**goal).rows[0].contender.name == "metric"
 
 
 def test_a_goal_that_may_be_met_by_chance_says_so(planned: Callable[..., Plan], law: dict[str, float]) -> None:
     assert law
-    found = planned(Goal("attacker-error", 300))
+    found = planned(found=0.4)
     row = found.rows[0]
     assert (found.verdict(row), found.to_dict()["cautions"]) == ("met", ())
-    row.estimates["error_m"] = Share(310.0, 280.0, 340.0)
+    row.estimates["found"] = Share(0.39, 0.35, 0.43)
     assert found.verdict(row) == "met (may be chance)"
     [caution] = found.to_dict()["cautions"]
     assert "may be chance" in caution
@@ -135,31 +135,15 @@ def test_a_goal_that_may_be_met_by_chance_says_so(planned: Callable[..., Plan], 
 
 def test_without_a_goal_settings_are_compared(planned: Callable[..., Plan], law: dict[str, float]) -> None:
     assert law
-    found = planned(None, k=5)
+    found = planned(k=5)
     assert {50.0, 200.0, 500.0, 1500.0} <= {row.value for row in found.rows}
     # The least noise of these that names at most a tenth of the sparsest tenth, and its price.
     assert found.rows[0].name == "DPRS, metric, noise of 800 m"
-    assert "finds 14% of users within 100 m and names 7% of the sparsest tenth" in found.sentence
+    assert "finds 14 % of users within 100 m and names 6.9 % of the sparsest tenth" in found.sentence
     assert "the 5 users listed are on average 840 m away instead of 200 m" in found.sentence
-    alone = planned(None, region=None)
+    alone = planned(region=None)
     assert {row.contender.name for row in alone.rows} == {"planar-laplace"}
     assert "--region" not in alone.command
-
-
-def test_a_setting_is_looked_up(
-    planned: Callable[..., Plan], law: dict[str, float], city: FloatArray, san_francisco: Region
-) -> None:
-    assert law
-    noise = planned(Goal("noise", 437.25))
-    assert [row.name for row in noise.rows] == ["planar Laplace, noise of 437.25 m"]
-    assert str(Goal("noise", 50_000)) == "noise of 50,000 m"
-    assert noise.command.endswith("--mechanism planar-laplace --noise 437.25m")
-    assert [text.partition(":")[0] for text in noise.left_out] == ["among, PrivTree", "DPRS, metric", "DPRS, interval"]
-    cells: Cells = cells_from_points(city, san_francisco)
-    among = planned(Goal("hide-among", 30), cells=cells)
-    assert sorted(row.contender.label for row in among.rows) == ["among, PrivTree", "among, cells given"]
-    with pytest.raises(UsageError, match="the cells are of the region"):
-        planned(Goal("hide-among", 30), cells=cells, region="berlin")
 
 
 def test_a_mechanism_that_these_users_cannot_have_is_left_out(
@@ -173,33 +157,69 @@ def test_a_mechanism_that_these_users_cannot_have_is_left_out(
         return works(made, *rest, **options)
 
     monkeypatch.setattr(planning, "measure", measure)
-    found = planned(Goal("attacker-error", 300))
+    found = planned(found=0.4)
     assert any("the cells hold too few users" in line for line in found.left_out)
     assert found.recommended is not None
-    with pytest.raises(UsageError, match="no mechanism can be tried"):
-        planned(Goal("hide-among", 20))
 
 
-def test_few_users_and_bad_goals(city: FloatArray, planned: Callable[..., Plan], law: dict[str, float]) -> None:
+def test_few_users_and_what_cannot_be_asked(
+    city: FloatArray, planned: Callable[..., Plan], law: dict[str, float]
+) -> None:
     assert law
-    few = plan(city[:60], Goal("recall", 0.5), region="san-francisco", months=[], cores=1)
+    few = plan(city[:60], region="san-francisco")
     assert few.left_out == ("among, PrivTree: 60 users are too few",)
     with pytest.raises(DataError, match="40 users"):
-        plan(city[:40], Goal("recall", 0.5))
-    with pytest.raises(UsageError, match="nobody can be hidden among 500"):
-        planned(Goal("hide-among", 500))
-    for kind, value, k in (
-        ("recall", 1.0, 10), ("recall", 0.5, 0), ("attacker-error", 0.2, 10), ("recall", 0.5, 101), ("noise", 0.5, 10),
-        ("hide-among", 1.5, 10), ("named", 0.0, 10), ("exposed", 0.1, 10),
-    ):  # fmt: skip
+        plan(city[:40])
+    for options in ({"found": 1.0}, {"named_sparsest": 0.0}, {"k": 0}, {"k": 101}, {"seed": -1}, {"users_in_total": 9}):
         with pytest.raises(UsageError):
-            Goal(kind, value, k)  # type: ignore[arg-type]
+            planned(**options)
 
 
-def test_a_plan_shows_no_location(city: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "QUICK", TINY)
-    found = plan(city[:80], Goal("noise", 500), region="san-francisco", quick=True, cores=1, seed=1)
-    assert repr(found).startswith("Plan(Recommended: planar Laplace, noise of 500 m:")
+def test_a_plan_shows_no_location(city: FloatArray, one_core: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert one_core is None
+    monkeypatch.setattr(planning, "FINAL", TINY)
+    found = plan(city[:80], seed=1)
+    assert repr(found).startswith("Plan(No mechanism tried meets the goal; the closest is planar Laplace")
     for shown in (repr(found), found._repr_html_(), json.dumps(found.to_dict())):
         assert not any(f"{latitude:.6f}"[:8] in shown for latitude in city[:80, 0])
     assert "no guarantee covers it" in found._repr_html_()
+
+
+def test_a_sample_is_measured_as_the_city_that_it_is_of(
+    city: FloatArray, planned: Callable[..., Plan], law: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert law
+    assert "if they are a sample, give users_in_total=" in planned().warnings[-1]
+    whole = planned(users_in_total=4_000)
+    # The others of the sample repeat a location, or fall together in the last digits.
+    assert len(whole.dataset.places) == pytest.approx(4_000, abs=5)
+    assert not whole.warnings
+    monkeypatch.setattr(planning, "MOST_GROWN", 1_000)
+    assert "measured as a city of 1,000 users; in one of 4,000" in planned(users_in_total=4_000).warnings[-1]
+    # Of users of two cities the densest is measured, and stands for as large a part of all.
+    far = np.vstack([city[:300], city[:100] + np.array([10.0, 0.0])])
+    two = plan(far, users_in_total=1_000)
+    assert "densest area: 298 of 400 users" in two.warnings[0]
+    assert len(two.dataset.places) == pytest.approx(745, abs=5)
+
+
+@pytest.mark.evidence
+def test_a_plan_on_a_sample_comes_close_to_the_plan_on_all_users(
+    figure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan on a sample of 3,000 of 20,000 users with users_in_total comes close to the plan on all of them."""
+    monkeypatch.setattr(planning, "deployable", lambda: (replace(deployable()[0], values=(500.0,)),))
+    monkeypatch.setattr(planning, "FINAL", Sizes(2_000, 1_000, 500))
+    rng = np.random.default_rng(1)
+    users = rng.normal([35.7, 139.7], 0.03, (20_000, 2))
+    sample = users[rng.choice(len(users), 3_000, replace=False)]
+    truth, alone, estimate = (
+        plan(each, users_in_total=total, seed=2).rows[0].estimates
+        for each, total in ((users, None), (sample, None), (sample, 20_000))
+    )
+    assert estimate["found"].value == pytest.approx(truth["found"].value, rel=0.3)
+    assert alone["found"].value >= 1.7 * truth["found"].value
+    for name in ("listed_m", "nearest_m"):
+        assert estimate[name].value == pytest.approx(truth[name].value, rel=0.1)
+    for name, one in (("all", truth), ("sample", alone), ("sample, users_in_total", estimate)):
+        figure(f"found within 100 m, {name}", one["found"].value)

@@ -12,7 +12,7 @@ from nearveil.evaluation.study import Scope
 from nearveil.io.datasets import Dataset
 from nearveil.io.synthetic import synthetic_city
 from nearveil.region import named_region
-from nearveil.report.services_figure import services_figures
+from nearveil.report.beyond_figures import services_figures
 
 REGION = named_region("san-francisco")
 TOWN = Dataset("our town", REGION, synthetic_city(300, REGION, rng=1), "made up")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nearveil.errors import UsageError
-from nearveil.evaluation.utility import Queries, draw_queries, measure_utilities, measure_utility
+from nearveil.evaluation.utility import Queries, draw_queries, measure_utilities
 from nearveil.region import Region
 from nearveil.types import FloatArray
 
@@ -24,7 +24,7 @@ def test_a_user_who_asks_is_not_their_own_neighbor() -> None:
 def test_a_query_from_where_everybody_is_has_a_ratio_of_one() -> None:
     """One of six at one location asks for five; that the tree may not name the asker must not cost a row."""
     for queries, k in ((Queries(np.zeros((1, 2))), 5), (Queries(np.zeros((6, 2)), np.arange(6)), 5)):
-        found = measure_utility(np.zeros((6, 2)), np.ones((6, 2)), queries, k=k)
+        found = measure_utilities(np.zeros((6, 2)), np.ones((6, 2)), queries, ks=(k,))[0]
         assert (found.distance_ratio, found.pooled_distance_ratio) == (1.0, 1.0)
         assert found.distance_mse_m2 == pytest.approx(2.0)
 
@@ -43,4 +43,4 @@ def test_protocols_ask_from_where_they_say(san_francisco: Region, city: FloatArr
 def test_impossible_k(askers: list[int] | None, k: int, says: str) -> None:
     queries = Queries(np.zeros((1, 2)), None if askers is None else np.array(askers))
     with pytest.raises(UsageError, match=f"k must lie between 1 and the number of people.*{says}"):
-        measure_utility(np.zeros((4, 2)), np.zeros((4, 2)), queries, k=k)
+        measure_utilities(np.zeros((4, 2)), np.zeros((4, 2)), queries, ks=(k,))

@@ -52,10 +52,9 @@ def test_places_outputs_and_borders_lie_where_they_do(paper: DPRS) -> None:
         inside = np.hypot(*(cloud.outputs[:, None] - scene.discs[:, :2]).transpose(2, 0, 1)) <= scene.discs[:, 2] + 1e-6
         # All outputs of a place are in one and the same disc.
         assert inside.all(axis=0).sum() == 1
-    # The border between the two places is drawn, once, half way between them.
+    # The border between the two locations is drawn half way between them: a side of both cells.
     towards = (second.place - first.place) / math.dist(first.place, second.place)
-    along = np.abs(scene.borders @ towards).max(axis=1)
-    assert (along < 0.1).sum() == 1
+    assert sum((np.abs(corners @ towards) < 0.1).sum() == 2 for corners in scene.borders) == 2
 
 
 def test_rates_and_what_is_allowed() -> None:

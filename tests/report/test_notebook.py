@@ -63,8 +63,7 @@ def test_a_release(tmp_path: Path) -> None:
 
 
 def test_attacks_show_no_location_true_or_believed() -> None:
-    few = nv.AttackProtocol(runs=1, instances=1)
-    found = nv.attack_population(POINTS, name=EVIL, attacks=["gi-lia"], ks=(5,), protocol=few, cores=1)
+    found = nv.attack_population(nv.simulate(POINTS, name=EVIL, k=5), attacks=["gi-lia"], users=1)
     assert EVIL in card(found)
     assert "do not publish" in card(found)
     estimate = found.example().estimate

@@ -9,8 +9,8 @@ import pytest
 
 from nearveil.evaluation.stats import Mean, Share
 from nearveil.evaluation.study import Scope
-from nearveil.report.page import Section, figure_markup, filled, write_page
-from nearveil.report.style import DARK, LIGHT, house_style
+from nearveil.report.page import Section, write_page
+from nearveil.report.style import house_style
 from nearveil.report.tables import cells_of, frame_markdown, frame_text
 from tests.browser import Tab, launched
 from tests.report.toy import EVIL, TOY, VERDICTS, WIDE, figures
@@ -71,20 +71,10 @@ def test_the_same_table_is_text_and_markdown() -> None:
     assert frame_markdown(frame, "Title").split("\n") == rows
 
 
-def test_a_figure_takes_the_colors_of_the_page() -> None:
-    with house_style():
-        markup = figure_markup(figures(RUNS)["toy"], EVIL)
-    assert LIGHT.palette["purple"].lower() not in markup.lower()
-    assert "var(--purple)" in markup
-    style = filled("report.css")
-    for name, color in DARK.palette.items():
-        assert style.count(f"--{name}: {color.lower()};") == 2
-
-
 def test_the_page_has_warnings_and_escapes_names(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert EVIL not in text
-    assert text.count("<script") == 1
+    assert "<script" not in text
     for words in ("A single run", "Without gowalla", '<a href="toy.csv">toy.csv</a>: 4 rows'):
         assert words in text
     # Repeated labels are written once, and columns of one kind have a common header.
@@ -117,7 +107,7 @@ def test_nothing_is_scrolled_to_the_side_on_a_laptop(browser: Tab, page: Path) -
     # Readable without a magnifying glass.
     assert browser.run("parseFloat(getComputedStyle(document.querySelector('.wide td')).fontSize)") >= 12
     assert browser.complaints == []
-    assert browser.requests == [page.as_uri()]
+    assert [url for url in browser.requests if not url.startswith("data:")] == [page.as_uri()]
 
 
 def test_a_phone_scrolls_tables_and_not_the_page(browser: Tab, page: Path) -> None:
@@ -134,33 +124,7 @@ def test_verdicts_have_signs_besides_colors_and_the_contents_lead_to_sections(br
     cells = "[...document.querySelectorAll('#verdicts [data-verdict]')]"
     signs = browser.run(f"{cells}.map(cell => getComputedStyle(cell, '::before').content)")
     assert signs == ['"✓"', '"≈"', '"✗"', '"⊥"', '"–"']
-    links = "[...document.querySelectorAll('nav a, .gallery a')]"
-    assert browser.run(f"{links}.map(link => document.getElementById(link.hash.slice(1)) !== null)") == [True] * 9
-    # The gallery shows figures that are in the page once.
-    shown = "[...document.querySelectorAll('.gallery use')].map(use => use.getBoundingClientRect().width > 100)"
-    assert browser.run(shown) == [True] * 3
-
-
-CONTRAST = """[...document.querySelectorAll('p, td, th, figcaption, text, nav a, .interval')].map(element => {
-  const parts = color => color.match(/[\\d.]+/g).slice(0, 3).map(part => part / 255)
-    .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
-  const light = ([r, g, b]) => 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  const style = getComputedStyle(element);
-  const ground = light(parts(getComputedStyle(document.body).backgroundColor));
-  const ink = light(parts(element.tagName === 'text' ? style.fill : style.color));
-  return (Math.max(ink, ground) + 0.05) / (Math.min(ink, ground) + 0.05);
-}).reduce((least, one) => Math.min(least, one))"""
-
-
-def test_light_and_dark_can_be_read_and_the_button_changes_them(browser: Tab, page: Path) -> None:
-    ground = "getComputedStyle(document.body).backgroundColor"
-    for dark, color in ((True, "rgb(20, 23, 28)"), (False, "rgb(255, 255, 255)")):
-        browser.open(page, width=1280, dark=dark)
-        assert browser.run(ground) == color
-        assert browser.run(CONTRAST) > 4.5
-    browser.run("document.getElementById('theme').click()")
-    assert browser.run(ground) == "rgb(20, 23, 28)"
-    assert browser.run("document.getElementById('theme').getAttribute('aria-label')") == "Switch to light colors"
-    # Paper is white whatever the screen is.
-    browser.page.emulate_media(media="print")
-    assert browser.run(ground) == "rgb(255, 255, 255)"
+    links = "[...document.querySelectorAll('nav a')]"
+    assert browser.run(f"{links}.map(link => document.getElementById(link.hash.slice(1)) !== null)") == [True] * 5
+    pictures = "[...document.querySelectorAll('.picture img')].map(image => image.naturalWidth > 1000)"
+    assert browser.run(pictures) == [True] * 3

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ def only_a_toy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PARTS", ("paper", "toy", "table1"))
     monkeypatch.setattr(studies, "load", {"toy": TOY}.__getitem__)
     monkeypatch.setattr(studies, "PAPER", {"toy": "toy"})
-    monkeypatch.setattr(module, "import_module", lambda _name: SimpleNamespace(FIGURES={"toy": figures}))
+    monkeypatch.setattr(module, "FIGURES", {"toy": figures})
     claims = pd.DataFrame({"claim": ["one", "two"], "verdict": ["reproduced", "not measured here"]})
     monkeypatch.setattr(module, "verdicts", lambda _runs: claims)
 

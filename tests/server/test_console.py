@@ -221,7 +221,7 @@ def test_with_protection_the_published_place_is_found_and_not_the_person(
     assert found["error_m"] > 100
     assert distance_m(found["inferred_place"], found["published_place"]) < 100
     verdict = re.sub(r"\s", " ", found["verdict"])
-    assert re.fullmatch(r"Published place found, person missed by [\d.]+ k?m", verdict)
+    assert re.fullmatch(r"Published location found, user missed by [\d.]+ k?m", verdict)
     assert f". {found['verdict']}." in found["result"]["text"]
     check_trace(found)
 
@@ -230,7 +230,7 @@ def check_trace(found: dict[str, Any]) -> None:
     steps = found["steps"]
     assert len(steps) == found["questions"] > 0
     for number, step in enumerate(steps, 1):
-        assert step["text"].startswith(f"Question {number} of {len(steps)}:")
+        assert step["text"].startswith(f"Query {number} of {len(steps)},")
         assert len(step["accounts"]) == len(step["account_ranks"])
         assert step["view"]["half_m"] >= 250
         assert -90 <= step["place"][0] <= 90

@@ -1,204 +1,100 @@
-"""The best attacker: knows the mechanism and where people are, and takes the Bayes estimate from what is published.
+"""The best attacker: knows the mechanism and where users are, and takes the Bayes estimate from what is published.
 
-Attacks that read off the published point are weaker than this one. What it finds is the figure that a defender should
-quote. It knows the mechanism with its parameters (fitted intervals included, they are public) and a `Prior`; from the
-published places of one target it computes how likely every candidate place is, and guesses three places: the mean of
-the posterior (least squared error), its geometric median (least error) and the disc of radius tau that is most likely
-to hold the target (best Acc). Several releases of someone who stays put multiply their likelihoods.
+Attacks that read off the published location are weaker. What this one finds is the figure that a defender should quote.
+It knows the mechanism with all parameters, fitted intervals included, and a `Prior`. From the published locations of a
+target it guesses the mean of the posterior (least squared error), its geometric median (least error) and the disc of
+radius tau that is most likely to hold the target (best Acc). Releases of a user who stays put multiply likelihoods.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial import cKDTree
 
-from nearveil.attacks.channels import Channel, Likelihood, channel_of
+from nearveil.attacks.channels import Channel, Likelihood, channel_of, likelihoods
 from nearveil.attacks.oracle import Point
 from nearveil.errors import UsageError
 from nearveil.kernels import kernel
 from nearveil.mechanisms.base import Mechanism
 from nearveil.region import Region
-from nearveil.types import FloatArray, IntArray, Progress
+from nearveil.types import FloatArray, IntArray
 
-# Where people are, as far as an attacker knows before seeing anything of the target.
-
-
-BACKGROUND = 0.05
-
-_COPIES = 3
-_GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
-_RING_STEP = 0.25
-_RING_PLACES = 18
-_INNERMOST_M = 2.0
-_GRID_PLACES = 1600
+_RING_STEP, _RING_POINTS, _INNERMOST_M = 0.25, 18, 2.0
+_NEGLIGIBLE = 1e-5
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidates:
-    """Places the target may be at, each standing for an area (0 for a place that is just that place)."""
+class Candidates(NamedTuple):
+    """Points where the target may be, each standing for an area (0 for an address)."""
 
     places_m: FloatArray
     log_weights: FloatArray
     areas_m2: FloatArray
 
-    def __len__(self) -> int:
-        return len(self.log_weights)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
-    """Places with weights, and a thin background over the whole region so that nothing is impossible.
+    """Where users are, as far as an attacker knows before seeing anything of the target.
 
-    Attributes
-    ----------
-    region : Region
-        Where everybody is.
-    places_m, weights : ndarray
-        Places in metres, shape (n, 2), and how likely each is; the weights sum to 1 - background.
-    people : ndarray
-        For each place, the row of the person it was made from, so that a person can be left out.
-    background : float
-        Probability of being just anywhere in the region.
+    Points in meters with weights, which sum to 1 - ``background``, and a thin background over the whole region so that
+    nothing is impossible: the probability that the target is just anywhere in it.
     """
 
     region: Region
     places_m: FloatArray
     weights: FloatArray
-    people: IntArray
     background: float
 
     def __post_init__(self) -> None:
         if not 0 < self.background <= 1:
             raise UsageError("the background of a prior must lie between 0 and 1, and not be 0")
-        if not len(self.places_m) == len(self.weights) == len(self.people):
-            raise UsageError("a prior needs one weight and one person for each place")
-
-    def known_places(self) -> Candidates:
-        """The places of the prior, without the background."""
-        with np.errstate(divide="ignore"):
-            return Candidates(self.places_m, np.log(self.weights), np.zeros(len(self.weights)))
 
     def background_around(self, middle_m: FloatArray) -> Candidates:
-        """The background as rings of places around one, dense near it: right at every scale with few places."""
-        reach_m = 2 * self.region.radius_m
-        rings = np.arange(math.ceil(math.log(reach_m / _INNERMOST_M) / _RING_STEP))
+        """Return the background as rings of points around one, dense near it: right at every scale with few points."""
+        rings = np.arange(math.ceil(math.log(2 * self.region.radius_m / _INNERMOST_M) / _RING_STEP))
         radii = _INNERMOST_M * np.exp(_RING_STEP * rings)
-        # Every other ring is turned by half a step, so that the places lie like bricks.
-        angles = (np.arange(_RING_PLACES) + 0.5 * (rings[:, None] % 2)) * (2 * math.pi / _RING_PLACES)
+        # Every other ring is turned by half a step, so that the points lie like bricks.
+        angles = (np.arange(_RING_POINTS) + 0.5 * (rings[:, None] % 2)) * (2 * math.pi / _RING_POINTS)
         offsets = radii[:, None, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-        inner = math.pi * _INNERMOST_M**2 * math.exp(-_RING_STEP)
+        points = np.vstack([middle_m[None], middle_m + offsets.reshape(-1, 2)])
+        innermost = math.pi * _INNERMOST_M**2 * math.exp(-_RING_STEP)
         ring_areas = math.pi * radii**2 * 2 * math.sinh(_RING_STEP)
-        places = np.vstack([middle_m[None], middle_m + offsets.reshape(-1, 2)])
-        areas = np.concatenate([[inner], np.repeat(ring_areas / _RING_PLACES, _RING_PLACES)])
-        inside = (np.abs(places) <= np.array(self.region.half_extent_m)).all(axis=1)
-        return self._spread_evenly(places[inside], areas[inside])
-
-    def background_grid(self) -> Candidates:
-        """The background as one grid over the region."""
-        width, height = (2 * half for half in self.region.half_extent_m)
-        columns = max(1, round(math.sqrt(_GRID_PLACES * width / height)))
-        rows = max(1, round(_GRID_PLACES / columns))
-        x = ((np.arange(columns) + 0.5) / columns - 0.5) * width
-        y = ((np.arange(rows) + 0.5) / rows - 0.5) * height
-        places = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-        return self._spread_evenly(places, np.full(len(places), width * height / len(places)))
-
-    def _spread_evenly(self, places_m: FloatArray, areas_m2: FloatArray) -> Candidates:
-        half_width, half_height = self.region.half_extent_m
-        return Candidates(places_m, np.log(self.background * areas_m2 / (4 * half_width * half_height)), areas_m2)
+        areas = np.append(innermost, np.repeat(ring_areas / _RING_POINTS, _RING_POINTS))
+        is_inside = (np.abs(points) <= np.array(self.region.half_extent_m)).all(axis=1)
+        points, areas = points[is_inside], areas[is_inside]
+        return Candidates(points, np.log(self.background * areas / (4 * math.prod(self.region.half_extent_m))), areas)
 
 
-def prior_from_points(
-    points: object, region: Region, *, spread_m: float | None = None, background: float = BACKGROUND
-) -> Prior:
-    """Return the prior of an attacker who has a sample of where people are: a prior file.
+def prior_from_points(points: object, region: Region, *, background: float = 0.05) -> Prior:
+    """Return the prior of an attacker who knows every address: one row of latitude and longitude per user.
 
-    Two readings of such a file differ in strength. With ``spread_m`` = 0 it is a list of addresses: people are exactly
-    there, and if the file holds the target's place, that place is a candidate. This is the strongest attacker, as long
-    as the target is in the file; leave it out and it is overconfident. By default the file stands for the population:
-    every point is spread as far as its neighbors are, and the target may live between them.
-
-    Parameters
-    ----------
-    points : array-like of shape (n, 2)
-        Latitude, longitude: one row per person or check-in.
-    region : Region
-        Where everybody is.
-    spread_m : float, optional
-        Standard deviation of a Gaussian that every point is spread by, as a few places around it; by default the
-        distance to its second nearest other point.
-    background : float
-        Share that goes evenly over the whole region.
+    If the target's address is among them, this is the strongest attacker; ``background`` is the share that goes evenly
+    over the whole region.
     """
-    if spread_m is not None and not 0 <= spread_m < math.inf:
-        raise UsageError("the spread of a prior must be a distance in metres, 0 or more")
     places_m = region.to_metres(region.check(points))
-    people = np.arange(len(places_m), dtype=np.int64)
-    if not len(places_m):
-        return flat_prior(region)
-    if spread_m != 0.0:
-        spreads_m = _neighbor_distances(places_m) if spread_m is None else np.full(len(places_m), spread_m)
-        half_extent = np.array(region.half_extent_m)
-        spread_out = places_m[:, None] + spreads_m[:, None, None] * _unit_offsets(people)
-        places_m = np.clip(spread_out, -half_extent, half_extent).reshape(-1, 2)
-        people = np.repeat(people, _COPIES)
-    return Prior(region, places_m, np.full(len(places_m), (1 - background) / len(places_m)), people, background)
+    return Prior(region, places_m, np.full(len(places_m), (1 - background) / len(places_m)), background)
 
 
-def flat_prior(region: Region) -> Prior:
-    """Return the prior of an attacker who knows nothing of the population: everywhere in the region alike."""
-    return Prior(region, np.empty((0, 2)), np.empty(0), np.empty(0, dtype=np.int64), 1.0)
+# The best guesses from weighted candidates: one for each way of counting an error.
 
 
-def _neighbor_distances(places_m: FloatArray) -> FloatArray:
-    """Distance from each place to its second nearest other one."""
-    distances, _ = cKDTree(places_m).query(places_m, k=min(3, len(places_m)))
-    return np.asarray(distances).reshape(len(places_m), -1)[:, -1]
-
-
-def _unit_offsets(people: IntArray) -> FloatArray:
-    """Offsets that stand for a Gaussian: radii at its quantiles, angles turned from one to the next and by person."""
-    steps = np.arange(_COPIES)
-    radii = np.sqrt(-2 * np.log1p(-(steps + 0.5) / _COPIES))
-    angles = _GOLDEN_ANGLE * (steps + _COPIES * people[:, None])
-    return radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-
-
-# The best guesses of a place from weighted candidates: one for each way of counting an error.
-
-
-_MOST_STEPS = 300
-_CLOSE_M = 0.05
-_SEEDS = 12
-_MOST_TRIED = 1500
-_MOST_CELLS_ACROSS = 500
-_FINEST_SHARE = 1 / 32
-_HEAVY = 0.01
-
-
-@kernel
-def mean_distance(places: FloatArray, weights: FloatArray, x: float, y: float) -> float:
-    """Mean distance from a place to the candidates; the weights sum to 1."""
-    total = 0.0
-    for i in range(len(places)):
-        total += weights[i] * math.hypot(places[i, 0] - x, places[i, 1] - y)
-    return total
+_MOST_STEPS, _CLOSE_M = 300, 0.05
+_SEEDS, _MOST_TRIED, _MOST_CELLS_ACROSS = 12, 1500, 500
+_FINEST_SHARE, _HEAVY = 1 / 32, 0.01
 
 
 @kernel
 def geometric_median(places: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    """The place with the least mean distance (Weiszfeld's steps, with Vardi and Zhang's rule at a candidate)."""
+    """The point with the least mean distance (Weiszfeld's steps, with Vardi and Zhang's rule at a candidate)."""
     heaviest = np.argmax(weights)
     x = y = 0.0
     for i in range(len(places)):
         x += weights[i] * places[i, 0]
         y += weights[i] * places[i, 1]
-    # Steps towards a candidate that is the median get ever shorter: look there first.
+    # Steps toward a candidate that is the median get ever shorter: look there first.
     if _pull(places, weights, places[heaviest, 0], places[heaviest, 1])[3] <= 0.0:
         return places[heaviest, 0], places[heaviest, 1]
     for _ in range(_MOST_STEPS):
@@ -230,15 +126,17 @@ def _pull(places: FloatArray, weights: FloatArray, x: float, y: float) -> tuple[
 
 
 def best_disc(places: FloatArray, weights: FloatArray, radius_m: float) -> tuple[float, float, float]:
-    """Return the centre of a disc of that radius with the most weight, and the weight.
+    """Return the center of a disc of that radius with the most weight, and the weight.
 
-    Centres tried are the candidates in the heaviest neighborhoods, places half way between the best of them and
-    others, then places around those in ever smaller steps: in practice within a percent or two of the best.
+    Centers tried are the candidates in the heaviest neighborhoods, points half way between the best of them and others,
+    then points around those in ever smaller steps: in practice within a percent or two of the best.
     """
     order = np.argsort(places[:, 0])
     places, weights = np.ascontiguousarray(places[order]), weights[order]
-    x, y, weight = _best_disc(places, weights, radius_m, _by_neighborhood(places, weights, radius_m))
-    return float(x), float(y), float(weight)
+    found: tuple[float, float, float] = _best_disc(
+        places, weights, radius_m, _by_neighborhood(places, weights, radius_m)
+    )
+    return found
 
 
 def _by_neighborhood(places: FloatArray, weights: FloatArray, radius_m: float) -> IntArray:
@@ -271,7 +169,7 @@ def _best_disc(places: FloatArray, weights: FloatArray, radius: float, tried: In
 
 @kernel
 def _apart(places: FloatArray, scores: FloatArray, gap: float) -> IntArray:
-    """The places with the highest scores that are not near one with a higher score."""
+    """The points with the highest scores that are not near one with a higher score."""
     found = np.empty(_SEEDS, dtype=np.int64)
     count = 0
     for i in np.argsort(-scores):
@@ -290,7 +188,7 @@ def _apart(places: FloatArray, scores: FloatArray, gap: float) -> IntArray:
 def _best_midpoint(
     places: FloatArray, weights: FloatArray, x: float, y: float, radius: float, best: float
 ) -> tuple[float, float]:
-    """Of a place and the places half way to the heavier candidates around it, the one whose disc holds most."""
+    """Of a point and the points half way to the heavier candidates around it, the one whose disc holds most."""
     best_x, best_y, heavy = x, y, _HEAVY * best
     for i in range(np.searchsorted(places[:, 0], x - 2 * radius), len(places)):
         dx, dy = places[i, 0] - x, places[i, 1] - y
@@ -323,7 +221,7 @@ def _climb(places: FloatArray, weights: FloatArray, x: float, y: float, radius: 
 
 @kernel
 def _weight_in_disc(places: FloatArray, weights: FloatArray, x: float, y: float, radius: float) -> float:
-    """Weight within the disc; the places are sorted by x."""
+    """Weight within the disc; the points are sorted by x."""
     total = 0.0
     for i in range(np.searchsorted(places[:, 0], x - radius), len(places)):
         dx, dy = places[i, 0] - x, places[i, 1] - y
@@ -334,19 +232,12 @@ def _weight_in_disc(places: FloatArray, weights: FloatArray, x: float, y: float,
     return total
 
 
-# The attacker.
-
-
-_NEGLIGIBLE = 1e-5
-TARGETS_AT_ONCE = 64
-
-
 @dataclass(frozen=True, slots=True)
 class BayesEstimate:
-    """What the attacker believes about one target: three guesses in metres, each the best for its way of counting.
+    """What the attacker believes about one target: three guesses in meters, each the best for its way of counting.
 
     ``expected_error_m`` is the mean error of the median and ``disc_probability`` the chance that the disc holds the
-    target, both as the attacker believes. Where no place explains what was published, ``possible`` is False and every
+    target, both as the attacker believes. Where nothing explains what was published, ``possible`` is False and every
     guess is the middle of what was published.
     """
 
@@ -358,29 +249,42 @@ class BayesEstimate:
     possible: bool = True
 
 
+def best_guesses(places: Candidates, logs: FloatArray, middle: FloatArray, tau_m: float) -> BayesEstimate:
+    """Return the best guesses from weighted points; where none is possible, the middle of what was published."""
+    top = logs.max(initial=-np.inf)
+    if not np.isfinite(top):
+        here = (float(middle[0]), float(middle[1]))
+        return BayesEstimate(here, here, here, math.nan, math.nan, possible=False)
+    weights = np.exp(logs - top)
+    # The heaviest, which hold all of the weight but a small share.
+    possible = np.flatnonzero(weights > 1e-12)
+    order = possible[np.argsort(-weights[possible])]
+    sums = np.cumsum(weights[order])
+    kept = order[: int(np.searchsorted(sums, (1 - _NEGLIGIBLE) * sums[-1])) + 1]
+    where, weights = places.places_m[kept], weights[kept] / weights[kept].sum()
+    mean, median = weights @ where, geometric_median(where, weights)
+    # Of a candidate that stands for an area larger than the disc, the disc holds only a part.
+    in_disc = weights * np.minimum(1.0, math.pi * tau_m**2 / np.maximum(places.areas_m2[kept], 1e-9))
+    x, y, probability = best_disc(where, in_disc, tau_m)
+    expected_error_m = float(weights @ np.hypot(*(where - median).T))
+    return BayesEstimate((float(mean[0]), float(mean[1])), median, (x, y), expected_error_m, probability)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BayesAttacker:
-    """Knows a mechanism and a prior, and guesses places from published ones.
+    """Knows a mechanism and a prior, and guesses where users are from published locations.
 
-    Parameters
-    ----------
-    mechanism : Mechanism or Channel
-        What the target was published by: a mechanism, fitted if it needs to be, or a `SampledChannel` for anything
-        else that publishes places.
-    prior : Prior
-        Where people are.
-    tau_m : float
-        Radius of the disc that counts as found.
+    ``mechanism`` is what the target was published by, fitted if it needs to be, or a `Channel`, such as a
+    `SampledChannel` for anything else that publishes locations; ``tau_m`` is the radius of the disc that counts as
+    found.
 
     Examples
     --------
     >>> from nearveil import PlanarLaplace, named_region
-    >>> from nearveil.attacks.bayes import flat_prior
-    >>> mechanism = PlanarLaplace(noise_m=200, region="san-francisco")
-    >>> attacker = BayesAttacker(mechanism=mechanism, prior=flat_prior(named_region("san-francisco")))
-    >>> guess = attacker.estimate(np.array([[37.7, -122.4]]))
-    >>> round(math.hypot(*guess.mean), 1), round(guess.expected_error_m)
-    (0.0, 200)
+    >>> prior = prior_from_points([[37.70, -122.40], [37.72, -122.40]], named_region("san-francisco"))
+    >>> attacker = BayesAttacker(mechanism=PlanarLaplace(500, "san-francisco"), prior=prior)
+    >>> attacker.estimate(np.array([37.701, -122.401])).disc_probability > 0.9
+    True
     """
 
     mechanism: Mechanism | Channel
@@ -389,43 +293,26 @@ class BayesAttacker:
 
     def __post_init__(self) -> None:
         if not 0 < self.tau_m < math.inf:
-            raise UsageError("tau must be a distance in metres, more than 0")
+            raise UsageError("tau must be a distance in meters, more than 0")
         if not self._channel.region.same_edges(self.prior.region):
             raise UsageError("the prior and the mechanism must have the same region")
+        if not (self._channel.prepares_fast or len(self.prior.places_m)):
+            raise UsageError("a mechanism without a density needs a prior with addresses")
 
     def estimate(self, published: FloatArray) -> BayesEstimate:
-        """Guess where one person is who stays put, from one or several published places, shape (2,) or (r, 2)."""
-        releases = np.asarray(published, dtype=np.float64).reshape(-1, 1, 2)
-        return self.estimate_many(releases)[0]
+        """Guess where one user is who stays put, from one or several published locations, shape (2,) or (r, 2)."""
+        return self.estimate_many(np.asarray(published, dtype=np.float64).reshape(-1, 1, 2))[0]
 
-    def estimate_many(
-        self, published: FloatArray, *, leave_out: IntArray | None = None, progress: Progress | None = None
-    ) -> list[BayesEstimate]:
-        """Guess where many people are, each on their own.
-
-        Parameters
-        ----------
-        published : ndarray of shape (n, 2) or (r, n, 2)
-            Published places in degrees: one, or r releases, of each person.
-        leave_out : ndarray of int, optional
-            For each person, the row of the prior's points to do without: the attacker then does not know that very
-            person's place (prior of true places), or does not count it twice (prior of published places).
-        progress : callable, optional
-            Called with the number of people just finished.
-        """
+    def estimate_many(self, published: FloatArray) -> list[BayesEstimate]:
+        """Guess where many users are, each alone, from published locations, (n, 2) or (r, n, 2) for r releases."""
         releases = np.asarray(published, dtype=np.float64)
         releases = releases[None] if releases.ndim == 2 else releases
         if releases.ndim != 3 or releases.shape[2] != 2 or releases.shape[0] == 0:
-            raise UsageError("published places must have the shape (people, 2) or (releases, people, 2)")
-        if leave_out is not None and len(leave_out) != releases.shape[1]:
-            raise UsageError("there must be one row to leave out for each target")
+            raise UsageError("published locations must have the shape (users, 2) or (releases, users, 2)")
         self._channel.region.check(releases.reshape(-1, 2))
-        found = []
-        for i, known in enumerate(self._known_likelihoods(releases)):
-            found.append(self._estimate_one(releases[:, i], known, None if leave_out is None else int(leave_out[i])))
-            if progress:
-                progress(1)
-        return found
+        places, likelihood = self._known
+        found = enumerate(likelihoods(likelihood, releases))
+        return [self._estimate_one(releases[:, target], logs + places.log_weights) for target, logs in found]
 
     @cached_property
     def _channel(self) -> Channel:
@@ -434,76 +321,17 @@ class BayesAttacker:
     @cached_property
     def _known(self) -> tuple[Candidates, Likelihood]:
         """The candidates that are the same for every target, prepared."""
-        places = self.prior.known_places()
-        if not self._channel.prepares_fast:
-            places = _together(places, self.prior.background_grid())
-        return places, self._channel.at(places.places_m)
+        places_m, weights = self.prior.places_m, self.prior.weights
+        return Candidates(places_m, np.log(weights), np.zeros(len(weights))), self._channel.at(places_m)
 
-    def _known_likelihoods(self, releases: FloatArray) -> Iterator[FloatArray]:
-        """For each target, the log-likelihood of its releases at the candidates, in chunks for speed."""
-        places, likelihood = self._known
-        size = max(1, TARGETS_AT_ONCE // len(releases))
-        for start in range(0, releases.shape[1], size):
-            part = releases[:, start : start + size]
-            logs = likelihood(part.reshape(-1, 2)).reshape(len(places), *part.shape[:2]).sum(axis=1)
-            yield from logs.T
-
-    def _estimate_one(self, releases: FloatArray, known_logs: FloatArray, without: int | None) -> BayesEstimate:
-        """Guess one target's place, given what its releases say of the known candidates."""
-        middle = self._middle(releases)
+    def _estimate_one(self, releases: FloatArray, logs: FloatArray) -> BayesEstimate:
+        """Guess one target's location, given how likely the known candidates are."""
+        published_m = self._channel.region.to_metres(releases)
+        middle = np.array(geometric_median(published_m, np.full(len(published_m), 1 / len(published_m))))
         places, _ = self._known
-        logs = known_logs + places.log_weights
-        if without is not None:
-            logs[: len(self.prior.people)][self.prior.people == without] = -np.inf
         if self._channel.prepares_fast:
             nearby = self.prior.background_around(middle)
-            places = _together(places, nearby)
-            logs = np.concatenate([logs, self._log_posterior_of(nearby, releases)])
+            likelihood = self._channel.at(nearby.places_m)(releases).sum(axis=1)
+            places = Candidates(*map(np.concatenate, zip(places, nearby, strict=True)))
+            logs = np.append(logs, likelihood + nearby.log_weights)
         return best_guesses(places, logs, middle, self.tau_m)
-
-    def _log_posterior_of(self, candidates: Candidates, releases: FloatArray) -> FloatArray:
-        likelihood: FloatArray = self._channel.at(candidates.places_m)(releases).sum(axis=1)
-        return likelihood + candidates.log_weights
-
-    def _middle(self, releases: FloatArray) -> FloatArray:
-        places = self._channel.region.to_metres(releases)
-        return np.array(geometric_median(places, np.full(len(places), 1 / len(places))))
-
-
-def best_guesses(places: Candidates, logs: FloatArray, middle: FloatArray, tau_m: float) -> BayesEstimate:
-    """Return the best guesses from weighted places; where none is possible, the middle of what was published."""
-    top = logs.max(initial=-np.inf)
-    if not np.isfinite(top):
-        here = (float(middle[0]), float(middle[1]))
-        return BayesEstimate(here, here, here, math.nan, math.nan, possible=False)
-    weights = np.exp(logs - top)
-    kept = _all_but(weights, _NEGLIGIBLE)
-    where, weights = places.places_m[kept], weights[kept] / weights[kept].sum()
-    mean = weights @ where
-    median = geometric_median(where, weights)
-    # Of a candidate that stands for an area larger than the disc, the disc holds only a part.
-    in_disc = weights * np.minimum(1.0, math.pi * tau_m**2 / np.maximum(places.areas_m2[kept], 1e-9))
-    x, y, probability = best_disc(where, in_disc, tau_m)
-    return BayesEstimate(
-        mean=(float(mean[0]), float(mean[1])),
-        median=median,
-        best_disc=(x, y),
-        expected_error_m=mean_distance(where, weights, *median),
-        disc_probability=probability,
-    )
-
-
-def _all_but(weights: FloatArray, share: float) -> IntArray:
-    """The heaviest candidates that hold all of the weight but a small share."""
-    possible = np.flatnonzero(weights > 1e-12)
-    order = possible[np.argsort(-weights[possible])]
-    sums = np.cumsum(weights[order])
-    return order[: int(np.searchsorted(sums, (1 - share) * sums[-1])) + 1]
-
-
-def _together(first: Candidates, second: Candidates) -> Candidates:
-    return Candidates(
-        np.concatenate([first.places_m, second.places_m]),
-        np.concatenate([first.log_weights, second.log_weights]),
-        np.concatenate([first.areas_m2, second.areas_m2]),
-    )

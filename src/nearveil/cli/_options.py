@@ -42,20 +42,6 @@ json_option = option("--json", is_flag=True, help="Print one JSON object instead
 force_option = option("--force", is_flag=True, help="Replace the output file if it exists.")
 
 
-def numbers(text: str, option: str) -> list[int]:
-    """Read whole numbers such as ``10`` or ``10,30,50``, without repetitions.
-
-    Examples
-    --------
-    >>> numbers("10,30", "--k")
-    [10, 30]
-    """
-    try:
-        return list(dict.fromkeys(int(part) for part in text.split(",")))
-    except ValueError:
-        raise UsageError(f"{option} takes whole numbers such as 10 or 10,30,50") from None
-
-
 DEMO_REGION = "san-francisco"
 """Where the users and locations are that commands make up."""
 
@@ -114,6 +100,7 @@ def _reading(flag: str, metavar: str, text: str, default: str | None = None) -> 
 
 latitude_option = _reading("--latitude", "COLUMN", "Latitude column.")
 longitude_option = _reading("--longitude", "COLUMN", "Longitude column.")
+crs_option = _reading("--crs", "EPSG:N", "Reference system.", "WGS84 degrees")
 
 
 def _read_options(*, columns: str | None, **given: Any) -> ReadOptions:
@@ -132,7 +119,7 @@ reading_options = options_as(
         longitude_option,
         _reading("--location", "COLUMN", "Column with both, as WKT, WKB or 'lat, lon'."),
         _reading("--columns", "NAME,NAME,…", "Names of all columns, if the file has none."),
-        _reading("--crs", "EPSG:N", "Reference system.", "WGS84 degrees"),
+        crs_option,
         _reading("--delimiter", "CHARACTER", "What separates the values, such as ;"),
         _reading("--encoding", "NAME", "Encoding of the text, such as latin-1.", "utf-8"),
     ),

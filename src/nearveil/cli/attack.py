@@ -1,61 +1,58 @@
-"""``nearveil attack``: locate people through what a service answers, on simulated services or on a running one."""
+"""``nearveil attack``: find users through what a service answers, simulated or one of your own."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from nearveil.attacks.answers import EXAMPLES, Answers
+from nearveil.attacks.answers import EXAMPLES
 from nearveil.attacks.oracle import OracleError
-from nearveil.attacks.policies import PRESETS, AnswerPolicy, Preset, preset_or_policy
-from nearveil.attacks.registry import ATTACKS, attack_class, attacks_for
+from nearveil.attacks.policies import PRESETS
+from nearveil.attacks.registry import ATTACKS, attack_class
 from nearveil.cli._command import Length, command, option, under
 from nearveil.cli._mechanism import MechanismChoice, few_mechanism_options
 from nearveil.cli._options import (
     FILE,
     PEOPLE_FILE,
-    chosen_region,
-    cores_option,
+    crs_option,
     force_option,
     latitude_option,
     longitude_option,
-    numbers,
+    optional_region,
+    options_as,
     region_option,
 )
 from nearveil.cli._output import progress_bar, say, say_json, waiting, warn
-from nearveil.cli.attack_adapter import attack_with_adapter
-from nearveil.cli.attack_campaign import run_campaigns, say_best_attacker
-from nearveil.cli.attack_service import KEY_VARIABLE, MADE_UP_TARGETS, attack_service
+from nearveil.cli.attack_campaign import run_campaign
+from nearveil.cli.attack_own import attack_adapter, attack_url, init_adapter
 from nearveil.cli.populations import dataset_population, file_population
 from nearveil.errors import UsageError, require_package
-from nearveil.evaluation.attack import AttackOutcome, PopulationAttack, attack_population
-from nearveil.evaluation.attack_experiment import LEAST_TAU_M, AttackProtocol
+from nearveil.evaluation.attack import PICTURES, AttackOutcome
+from nearveil.evaluation.population import PopulationAttack, attack_population
+from nearveil.evaluation.simulation import simulate
 from nearveil.io.atomic import check_output
-from nearveil.io.datasets import Dataset, DatasetName
+from nearveil.io.datasets import DatasetName
 from nearveil.io.location import ReadOptions
-from nearveil.report.tables import attack_document, table_notes, with_paper
 from nearveil.report.text_table import text_table
 
-_RUNS, _INSTANCES = 5, 50
-
 # Which options have no effect beside one that chooses what is attacked, and which need such a one.
-_OF_SIMULATIONS = {
-    "source", "dataset", "latitude", "longitude", "person", "policy", "runs", "instances", "campaign", "mechanism",
-    "noise_m", "settings", "cores",
+_SIMULATED = {
+    "source", "dataset", "user", "users", "policy", "answers", "campaign", "mechanism", "noise_m", "settings",
+    "latitude", "longitude", "crs",
 }  # fmt: skip
 _NOT_WITH = {
-    "adapter": {*_OF_SIMULATIONS, "k", "accounts", "url", "key", "targets"},
-    "url": {*_OF_SIMULATIONS, "answers", "trace", "animate", "force"},
-    "campaign": {"person", "method", "answers", "accounts", "runs", "instances", "animate"},
-    "dataset": {"source", "region", "latitude", "longitude"},
+    "adapter": {*_SIMULATED, "k", "accounts", "url", "key", "targets", "init_adapter"},
+    "url": {*_SIMULATED, "region", "picture", "force", "init_adapter"},
+    "dataset": {"source", "region"},
+    "campaign": {"user", "users", "method", "answers", "accounts"},
+    "user": {"users"},
+    "target": {"targets"},
 }
+_USUAL = ("adaptive",)
 _NEEDS = {"key": ("url",), "targets": ("url",), "target": ("url", "adapter"), "truth": ("url", "adapter")}
-
-
-def _read_numbers(_: click.Context, parameter: click.Parameter, text: str) -> list[int]:
-    return numbers(text, parameter.opts[0])
 
 
 def _read_location(_: click.Context, parameter: click.Parameter, text: str | None) -> tuple[float, float] | None:
@@ -69,25 +66,29 @@ def _read_location(_: click.Context, parameter: click.Parameter, text: str | Non
     return latitude, longitude
 
 
+_own_service = options_as(
+    "own",
+    (
+        option("--adapter", type=FILE, metavar="FILE.py", help="Python file with functions that ask your service."),
+        option("--init-adapter", type=FILE, metavar="FILE.py", help="Write such a file with comments, to fill in."),
+        option("--url", help="Address of a running service of Nearveil, such as http://127.0.0.1:8000."),
+        option("--key", metavar="FILE", help="File with the API key of --url.", show_default="NEARVEIL_PLATFORM_KEY"),
+        option("--targets", type=int, metavar="N", help="Synthetic users to attack at --url.", show_default="20"),
+        option("--target", metavar="ID", help="Attack this account of your own."),
+        option("--truth", metavar="LAT,LON", callback=_read_location, help="True location of your account."),
+    ),
+    dict,
+)
+
+
 @command()
+@click.argument("source", metavar="[INPUT]", type=FILE, required=False, help=PEOPLE_FILE)
 @under(
-    "Whom to attack",
-    option("--input", "source", type=FILE, metavar="FILE", help=PEOPLE_FILE),
-    option(
-        "--dataset",
-        type=click.Choice([each.value for each in DatasetName]),
-        multiple=True,
-        help="Population used in the paper; may be repeated.",
-    ),
+    "Users",
+    option("--dataset", type=click.Choice([each.value for each in DatasetName]), help="Users of the paper, no INPUT."),
+    option("--users", type=int, default=5, metavar="N", help="How many of the users to attack."),
+    option("--user", metavar="ID", help="Attack this user: an id of a column user, id or person, or a row number."),
     region_option,
-    latitude_option,
-    longitude_option,
-    option(
-        "--person",
-        metavar="ID",
-        help="Attack only this person: an id of a column person, id or user, or else the number of a row. --runs and "
-        "--instances are then 1 by default.",
-    ),
 )
 @under(
     "Attack",
@@ -95,184 +96,113 @@ def _read_location(_: click.Context, parameter: click.Parameter, text: str | Non
         "--attack",
         "method",
         multiple=True,
-        metavar="ATTACK",
+        metavar="NAME",
         help=f"{', '.join(ATTACKS)}, or your own as FILE.py:CLASS; may be repeated.",
-        show_default="all",
+        show_default="adaptive",
     ),
-    option("--answers", help=f"What the service answers: {EXAMPLES}; lengths of your choice.", show_default="list"),
-    option(
-        "--policy",
-        help=f"What the service does to a list: parts such as snap:100m,drop:0.1, or {', '.join(PRESETS)}.",
-    ),
-    option(
-        "--k",
-        default="10",
-        callback=_read_numbers,
-        metavar="K",
-        help="Number of people in a list; several values as 10,30,50.",
-    ),
-    option(
-        "--accounts",
-        default="1",
-        callback=_read_numbers,
-        metavar="L",
-        help="Number of accounts of the adaptive attacker; several values as 1,4,8. An --adapter names its own.",
-    ),
-    option(
-        "--tau",
-        "tau_m",
-        type=Length(),
-        default="100m",
-        help="A person counts as found if the estimate is within this distance.",
-    ),
-    option("--runs", type=int, help="Number of runs, each with its own seed.", show_default=str(_RUNS)),
-    option("--instances", type=int, help="Number of targets in each run.", show_default=str(_INSTANCES)),
-    option(
-        "--campaign",
-        is_flag=True,
-        help="Map everybody, without an account, by asking from many places; then find further people.",
-    ),
+    option("--answers", default="list", help=f"What the service answers: {EXAMPLES}; lengths of your choice."),
+    option("--policy", help=f"What it does to lists: parts such as snap:100m,drop:0.1, or {', '.join(PRESETS)}."),
+    option("--k", type=int, metavar="K", help="Number of users in a list.", show_default="10"),
+    option("--accounts", type=int, default=4, metavar="N", help="Number of the adaptive attacker's own accounts."),
+    option("--tau", "tau_m", type=Length(), default="100m", help="A user is found if the estimate is this near."),
+    option("--campaign", is_flag=True, help="Map all users instead, by asking from many places, without an account."),
 )
 @under("Protection", few_mechanism_options)
-@under(
-    "Your own service",
-    option("--adapter", type=FILE, metavar="FILE.py", help="Python file with functions that ask your service."),
-    option("--url", help="Address of a running service of Nearveil, such as http://127.0.0.1:8000."),
-    option("--key", metavar="FILE", help="File with the platform key of --url.", show_default=KEY_VARIABLE),
-    option(
-        "--targets",
-        type=int,
-        help="Number of synthetic users to create at --url and attack.",
-        show_default=str(MADE_UP_TARGETS),
-    ),
-    option("--target", metavar="ID", help="Attack this account of your own."),
-    option("--truth", metavar="LAT,LON", callback=_read_location, help="True location of your account."),
-)
+@under("Your own service", _own_service)
+@options_as("reading", (latitude_option, longitude_option, crs_option), ReadOptions)
 @under(
     "Output",
-    option("--trace", type=FILE, metavar="FILE.png", help="Draw one attack."),
-    option("--animate", type=FILE, metavar="FILE.gif|FILE.html", help="Draw one attack step by step."),
-    option("--seed", type=click.IntRange(min=0), default=1, metavar="N", help="Seed of the targets, ties and noise."),
-    cores_option,
-    option("--json", is_flag=True, help="Print JSON instead of text: a list, or with --adapter or --url an object."),
+    option("--picture", type=FILE, multiple=True, metavar="FILE.png|.html", help="Draw one attack; may be repeated."),
+    option("--seed", type=click.IntRange(min=0), default=1, metavar="N", help="Seed of the users, ties and noise."),
+    option("--json", is_flag=True, help="Print one JSON object instead of text."),
     force_option,
 )
 def attack(
     *,
     source: Path | None,
-    dataset: tuple[str, ...],
+    dataset: str | None,
+    users: int,
+    user: str | None,
     region: str | None,
-    latitude: str | None,
-    longitude: str | None,
-    person: str | None,
     method: tuple[str, ...],
-    answers: str | None,
+    answers: str,
     policy: str | None,
-    k: list[int],
-    accounts: list[int],
+    k: int | None,
+    accounts: int,
     tau_m: float,
-    runs: int | None,
-    instances: int | None,
     campaign: bool,
     mechanism: MechanismChoice,
-    adapter: Path | None,
-    url: str | None,
-    key: str | None,
-    targets: int | None,
-    target: str | None,
-    truth: tuple[float, float] | None,
-    trace: Path | None,
-    animate: Path | None,
+    own: dict[str, Any],
+    reading: ReadOptions,
+    picture: tuple[Path, ...],
     seed: int,
-    cores: int | None,
     json: bool,
     force: bool,
 ) -> None:
-    """Locate users through ranked lists or other answers: the paper's users or your own, protected or not.
+    """Find users through ranked lists or other answers.
 
-    The attack runs on a simulated service in memory, with the people of --input or --dataset. Any option under
-    Protection protects them first; --set also takes epsilon, hide_among, cells and intervals. With --campaign everybody
-    is mapped at once. With --adapter or --url a service of your own is attacked instead; at --url, which is a service
-    of Nearveil, the command creates accounts and removes them afterwards.
+    The attack runs on a simulated service in memory with the users of INPUT, from anywhere. With an option under
+    Protection the service answers from noisy locations; --set also takes epsilon, hide_among, cells and intervals.
+    With --adapter or --url a service of your own is attacked instead: attack only a service that you run or are asked
+    to test.
     """
-    given = _check_given(click.get_current_context())
-    if tau_m < LEAST_TAU_M:
-        raise UsageError("--tau must be a distance of at least 1 m, such as 100m")
-    _check_pictures(trace, animate, force=force)
-    if adapter is not None:
-        outcome, failure = attack_with_adapter(
-            adapter, answers=answers, region=region, names=method, tau_m=tau_m, target=target, truth=truth, seed=seed,
-            json=json,
-        )  # fmt: skip
-        _draw(outcome, trace, animate, force=force)
+    _check_given(click.get_current_context())
+    _check_pictures(picture, force=force)
+    if own["init_adapter"] is not None:
+        init_adapter(own["init_adapter"], force=force)
+        return
+    for name in method:
+        attack_class(name)
+    common: dict[str, Any] = {"tau_m": tau_m, "seed": seed, "json": json}
+    common |= {name: own[name] for name in ("truth", "target")}
+    if own["adapter"] is not None or own["url"] is not None:
+        if len(method) > 1:
+            raise UsageError("a service of your own is attacked by one attack; give --attack once")
+        common["method"] = next(iter(method), None)
+    if own["adapter"] is not None:
+        outcome, failure = attack_adapter(own["adapter"], region=region, **common)
+        _draw(outcome, picture, force=force)
         if failure:
             raise OracleError(f"the attack ended early, with what it knew by then: {failure}")
         return
-    said = Answers.parse("list" if answers is None else answers)
-    names = attacks_for(said) if not method or "all" in method else list(dict.fromkeys(method))
-    for name in names:
-        attack_class(name)
-    if url is not None:
-        attack_service(
-            url=url, key=key, region=region, names=names, k=k, accounts=accounts, tau_m=tau_m, targets=targets,
-            target=target, truth=truth, seed=seed, json=json,
-        )  # fmt: skip
+    if own["url"] is not None:
+        attack_url(own["url"], key=own["key"], targets=own["targets"], k=k or 10, accounts=accounts, **common)
         return
-    lists = _lists_of_service(said, policy, given)
-    if not dataset and source is None:
-        raise UsageError("give the people to attack: either --dataset gaussian (or another), or --input FILE")
-    populations = [dataset_population(DatasetName(name)) for name in dict.fromkeys(dataset)]
-    if source is not None:
-        read = ReadOptions(latitude=latitude, longitude=longitude)
-        populations = [file_population(source, chosen_region(region, mechanism.learned), read)]
-    _check_learned(mechanism, populations[0].dataset)
+    if source is None and dataset is None:
+        raise UsageError("give a file of users, as in 'nearveil attack people.csv'; or --dataset, --adapter or --url")
+    people = file_population(source, reading) if source is not None else dataset_population(str(dataset))
+    row = None if user is None else people.row_of(user)
+    box = people.region or optional_region(region, mechanism.learned)
+    with waiting("preparing the service"):
+        service = simulate(
+            people.places, region=box, k=k, mechanism=mechanism.build(box) if mechanism.is_given else None,
+            policy=policy, seed=seed, answers=answers, around=row, name=people.name,
+        )  # fmt: skip
     if campaign:
-        run_campaigns(
-            populations, mechanism=mechanism, ks=k, tau_m=tau_m, seed=seed, cores=cores, policy=lists.policy,
-            trace=trace, json=json, force=force,
-        )  # fmt: skip
+        run_campaign(service, tau_m=tau_m, picture=picture, json=json, force=force)
         return
-    protocol = AttackProtocol(
-        runs=(1 if person else _RUNS) if runs is None else runs,
-        instances=(1 if person else _INSTANCES) if instances is None else instances,
+    found = attack_population(
+        service,
+        attacks=tuple(dict.fromkeys(method)) or _USUAL,
+        users=users,
+        target=row,
+        accounts=accounts,
         tau_m=tau_m,
-        seed=seed,
-        policy=lists.policy,
+        progress=progress_bar,
     )
-    found = []
-    for people in populations:
-        data = people.dataset
-        found.append(
-            attack_population(
-                data.places,
-                region=data.region,
-                name=data.name,
-                attacks=names,
-                ks=[len(data.places)] if lists.lists_everybody else k,
-                accounts=accounts,
-                mechanism=mechanism.build(data.region) if mechanism.is_given else None,
-                answers=str(said),
-                person=None if person is None else people.number_of(person),
-                protocol=protocol,
-                cores=cores,
-                progress=progress_bar,
-            )
-        )
     if json:
-        say_json([attack_document(row, one.best) for one in found for row in one.rows])
+        say_json(found.to_dict())
     else:
-        _say_table(found, protocol)
-    false = sum(row.score.false_certificates for one in found for row in one.rows)
-    if false:
-        warn(f"{false} certificates are false: the service does not have the target at the certified location")
+        say("\n".join(found.sentences) + f"\n\n{text_table(*found.table)}")
     # Last, so that the results are printed even if a picture cannot be written.
-    _draw(found[0], trace, animate, force=force)
+    _draw(found, picture, force=force)
 
 
-def _check_given(context: click.Context) -> dict[str, str]:
-    """Return the options that were given, by parameter; refuse those that do not go with what is attacked."""
+def _check_given(context: click.Context) -> None:
+    """Refuse options that do not go with what is attacked."""
     sources = {each: context.get_parameter_source(each.name or "") for each in context.command.params}
     given = {each.name or "": each.opts[0] for each, source in sources.items() if source is ParameterSource.COMMANDLINE}
+    given |= {"source": "INPUT"} if "source" in given else {}
     for what, useless in _NOT_WITH.items():
         for name, flag in given.items():
             if what in given and name in useless:
@@ -280,56 +210,22 @@ def _check_given(context: click.Context) -> dict[str, str]:
     for name, needed in _NEEDS.items():
         if name in given and given.keys().isdisjoint(needed):
             raise UsageError(f"{given[name]} needs {' or '.join(f'--{one}' for one in needed)}")
-    return given
 
 
-def _lists_of_service(answers: Answers, policy: str | None, given: dict[str, str]) -> Preset:
-    """Return what the service does to lists and how long they are; refuse --k and --accounts without effect."""
-    lists = Preset(AnswerPolicy(), False, "") if policy is None else preset_or_policy(policy)
-    for name, flag in given.items():
-        if name in ("k", "accounts") and not answers.is_list:
-            raise UsageError(f"{flag} is for ranked lists, not for --answers {answers}; leave it out")
-    if lists.lists_everybody and "k" in given:
-        raise UsageError(f"--k cannot be used with --policy {policy}, which lists {lists.meaning}; leave it out")
-    if lists.lists_everybody and "campaign" in given:
-        raise UsageError(f"--campaign reads lists of --k people, and --policy {policy} lists {lists.meaning}")
-    return lists
-
-
-def _check_learned(chosen: MechanismChoice, people: Dataset) -> None:
-    """Refuse intervals or cells of another region; all populations are in one."""
-    if chosen.learned is not None and not chosen.learned.region.same_edges(people.region):
-        kind = "cells" if "cells" in chosen.files else "intervals"
-        raise UsageError(f"the {kind} file is for another region than {people.name}; fit {kind} for its region")
-
-
-def _say_table(found: list[PopulationAttack], protocol: AttackProtocol) -> None:
-    rows = [row for one in found for row in one.rows]
-    say(text_table(*with_paper(rows, tau_m=protocol.tau_m)))
-    say("\n" + table_notes(tau_m=protocol.tau_m, runs=protocol.runs, instances=protocol.instances))
-    for one in found:
-        say_best_attacker(one.best, one.experiment.dataset.name, protocol.tau_m)
-
-
-def _check_pictures(trace: Path | None, animate: Path | None, *, force: bool) -> None:
+def _check_pictures(pictures: tuple[Path, ...], *, force: bool) -> None:
     """Refuse a picture that could not be written, before the attack runs."""
-    if trace is not None and trace.suffix.lower() != ".png":
-        raise UsageError("--trace draws a PNG picture; name a file that ends in .png")
-    if animate is not None and animate.suffix.lower() not in (".gif", ".html"):
-        raise UsageError("--animate takes a file that ends in .gif or .html")
-    for path in (trace, animate):
-        if path is not None:
-            require_package("matplotlib", "a picture of an attack")
-            check_output(path, force=force)
+    for path in pictures:
+        if path.suffix.lower() not in PICTURES:
+            raise UsageError(f"--picture draws a PNG or a page; name a file that ends in {' or '.join(PICTURES)}")
+        require_package("matplotlib", "a picture of an attack")
+        check_output(path, force=force)
 
 
-def _draw(found: PopulationAttack | AttackOutcome, trace: Path | None, animate: Path | None, *, force: bool) -> None:
-    paths = [path for path in (trace, animate) if path is not None]
-    if not paths:
-        return
-    with waiting("drawing the attack"):
-        outcome = found.example() if isinstance(found, PopulationAttack) else found
-        for path in paths:
-            outcome.plot(path, force=force)
-    # Not on standard output, which may be JSON.
-    warn(f"true locations can be seen in {' and '.join(map(str, paths))}; do not publish")
+def _draw(found: PopulationAttack | AttackOutcome, pictures: tuple[Path, ...], *, force: bool) -> None:
+    if pictures:
+        with waiting("drawing the attack"):
+            outcome = found.example() if isinstance(found, PopulationAttack) else found
+            for path in pictures:
+                outcome.save(path, force=force)
+        # Not on standard output, which may be JSON.
+        warn(f"true locations can be seen in {' and '.join(map(str, pictures))}; do not publish")

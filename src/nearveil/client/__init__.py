@@ -1,4 +1,4 @@
-"""Clients of a running service (`Client`, `AsyncClient`), and the audit of one's own service through its interface."""
+"""Clients of a running service: `Client`, `AsyncClient`."""
 
 import lazy_loader
 

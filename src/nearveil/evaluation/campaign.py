@@ -1,28 +1,23 @@
 """A campaign against a population: everybody is mapped through ranked lists, then further users join and are found.
 
 The campaign sees where the service has its users. Where a mechanism protects them, that is where they are published, so
-errors are given to both locations, and the Bayes attacker stands beside them.
+errors are given to both locations, and what the best attacker finds stands beside them.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from nearveil.attacks.campaign import Campaign, CampaignResult
 from nearveil.attacks.from_map import FromMap
-from nearveil.attacks.policies import AnswerPolicy, as_policy
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack import in_service_region
-from nearveil.evaluation.attack_experiment import AttackExperiment, AttackProtocol, instances_of_person
-from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
-from nearveil.evaluation.tradeoff import BestAttacker, measure_best_attacker
-from nearveil.io.datasets import Dataset
-from nearveil.mechanisms.base import Mechanism
+from nearveil.evaluation.attack_experiment import instances_of_person
+from nearveil.evaluation.simulation import Simulation
+from nearveil.evaluation.stats import Estimate, Mean, Share, mean_over_runs, share_over_runs
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray, Progress, ProgressBar, no_bar
 
@@ -36,7 +31,7 @@ class FurtherPeople:
     """
 
     people: int
-    questions: Mean
+    queries: Mean
     found: Share
     never_listed: int = 0
 
@@ -46,7 +41,7 @@ class CampaignOutcome:
     """A campaign beside the truth: ``result`` is what the attacker has, in meters.
 
     Of each user on the map ``rows`` has the row in ``true_m`` and ``served_m``: where users are, and where the service
-    has them. ``best`` is the Bayes attacker, the best guess from one published location; None where nothing protects.
+    has them. ``protection`` is what `Simulation.protection` measures; None where nothing protects.
     """
 
     name: str
@@ -58,13 +53,18 @@ class CampaignOutcome:
     true_m: FloatArray = field(repr=False)
     served_m: FloatArray = field(repr=False)
     further: FurtherPeople | None
-    best: BestAttacker | None
+    protection: dict[str, Estimate] | None
     is_protected: bool
 
     @property
     def people(self) -> int:
         """How many users the service had."""
         return len(self.true_m)
+
+    @property
+    def queries(self) -> int:
+        """How many lists the campaign asked for."""
+        return self.result.questions
 
     @property
     def errors_m(self) -> FloatArray:
@@ -87,9 +87,9 @@ class CampaignOutcome:
         return int((self.true_errors_m <= self.tau_m).sum())
 
     @property
-    def questions_per_located(self) -> float | None:
-        """Questions of the campaign for each person located; None if nobody was."""
-        return self.result.questions / self.located if self.located else None
+    def queries_per_located(self) -> float | None:
+        """Queries of the campaign for each user located; None if nobody was."""
+        return self.queries / self.located if self.located else None
 
     @property
     def coverage(self) -> float | None:
@@ -98,18 +98,16 @@ class CampaignOutcome:
 
 
 def attack_campaign(
-    points: object, *, region: Region | str | None = None, name: str = "people", k: int = 10,
-    mechanism: Mechanism | None = None, tau_m: float = 100.0, policy: AnswerPolicy | str | None = None,
-    further: int = 100, seed: int = 1, cores: int | None = None, progress: ProgressBar = no_bar,
-) -> CampaignOutcome:  # fmt: skip
+    simulation: Simulation, *, tau_m: float = 100.0, further: int = 100, progress: ProgressBar = no_bar
+) -> CampaignOutcome:
     """Map a whole crowd by asking ranked lists from many locations, then find further users with the map.
 
     The map takes two queries for each user at most.
 
     Parameters
     ----------
-    points, region, k, mechanism, policy, seed
-        As in `simulate`.
+    simulation : Simulation
+        A service that lists users.
     tau_m : float
         Located means within this distance.
     further : int
@@ -120,47 +118,43 @@ def attack_campaign(
     >>> import numpy as np
     >>> import nearveil as nv
     >>> points = np.random.default_rng(1).normal([37.75, -122.44], 0.02, (100, 2))
-    >>> outcome = nv.attack_campaign(points, k=20, further=1)
-    >>> outcome.located > 80, outcome.questions_per_located < 1
+    >>> outcome = nv.attack_campaign(nv.simulate(points, k=20), further=1)
+    >>> outcome.located > 80, outcome.queries_per_located < 1
     (True, True)
     """
-    protocol = AttackProtocol(runs=1, instances=1, tau_m=tau_m, seed=seed, policy=as_policy(policy))
-    box, mechanism = in_service_region(region, mechanism, points)
-    experiment = AttackExperiment(Dataset(name, box, box.check(points)), protocol, mechanism)
-    count = len(experiment.true_m)
+    service, k, true_m, served_m = simulation.service, simulation.k, simulation.true_m, simulation.service.served_m
+    if not service.answers.is_list:
+        raise UsageError(f"a campaign reads lists, and this service has answers={service.answers}; leave it out")
+    count, seed = len(true_m), service.seed
     rng = np.random.default_rng(seed)
     later = np.sort(rng.choice(count, min(further, count // 10), replace=False))
     at_first = np.setdiff1d(np.arange(count), later)
-    if not 1 <= k <= len(at_first):
-        raise UsageError(f"k must lie between 1 and the number of people, {len(at_first):,}")
-    with progress(f"protecting {name}", 1) as advance:
-        experiment.publish_all(advance)
-    served_m = experiment.service(0).served_m
+    if k > len(at_first):
+        raise UsageError(f"k must lie between 1 and the number of users at first, {len(at_first):,}")
     most = max(2 * len(at_first), 200)
-    campaign = Campaign(half_extent_m=box.half_extent_m, tau_m=tau_m, most_questions=most, seed=seed)
-    service = SimulatedService(box, served_m[at_first], rng=seed, policy=protocol.policy)
-    result = campaign.run(service.oracle(k=k, accounts=0, most_queries=most), progress)
-    with progress("finding further people", len(later)) as advance:
-        joined = _find_further(experiment, result, at_first, later, k, advance)
-    best = measure_best_attacker(experiment, progress, cores=cores or os.cpu_count() or 1)
+    campaign = Campaign(half_extent_m=service.region.half_extent_m, tau_m=tau_m, most_questions=most, seed=seed)
+    mapped = SimulatedService(service.region, served_m[at_first], rng=seed, policy=service.policy)
+    result = campaign.run(mapped.oracle(k=k, accounts=0, most_queries=most), progress)
+    with progress("finding further users", len(later)) as advance:
+        joined = _find_further(simulation, result, at_first, later, tau_m, advance)
     return CampaignOutcome(
-        name=name, region=box, k=k, tau_m=tau_m, result=result, rows=np.array(result.people, dtype=np.int64),
-        true_m=experiment.true_m[at_first], served_m=served_m[at_first], further=joined, best=best,
-        is_protected=mechanism is not None,
+        name=simulation.name, region=service.region, k=k, tau_m=tau_m, result=result,
+        rows=np.array(result.people, dtype=np.int64), true_m=true_m[at_first], served_m=served_m[at_first],
+        further=joined, protection=simulation.protection(tau_m, progress), is_protected=simulation.is_protected,
     )  # fmt: skip
 
 
 def _find_further(
-    experiment: AttackExperiment, result: CampaignResult, at_first: IntArray, later: IntArray, k: int,
+    simulation: Simulation, result: CampaignResult, at_first: IntArray, later: IntArray, tau_m: float,
     progress: Progress,
 ) -> FurtherPeople | None:  # fmt: skip
     """Let the rest join, and find each of them from a location where they are listed."""
-    joined, tau_m, region = experiment.service(0), experiment.protocol.tau_m, experiment.dataset.region
+    joined, k = simulation.service, simulation.k
     # The map calls users by their rows among those of the campaign.
     known = replace(result, people=tuple(int(at_first[row]) for row in result.people if isinstance(row, int)))
-    attack = FromMap.of(known, region.half_extent_m, tau_m=tau_m)
-    service, rng = joined.open(), np.random.default_rng(experiment.protocol.seed)
-    questions, found = list[float](), 0
+    attack = FromMap.of(known, joined.region.half_extent_m, tau_m=tau_m)
+    service, rng = joined.open(), np.random.default_rng(joined.seed)
+    queries, found = list[float](), 0
     for target in later.tolist():
         progress(1)
         try:
@@ -169,12 +163,10 @@ def _find_further(
             # Listed nowhere near: others are at the very same location.
             continue
         one = attack.infer(service.oracle(k=k, accounts=0), target, instance.start)
-        questions.append(float(one.queries))
+        queries.append(float(one.queries))
         found += one.estimate is not None and math.dist(one.estimate, joined.served_m[target]) <= tau_m
-    if not questions:
+    if not queries:
         return None
-    count = len(questions)
+    count = len(queries)
     share = share_over_runs([found], count)
-    return FurtherPeople(
-        people=count, questions=mean_over_runs(questions), found=share, never_listed=len(later) - count
-    )
+    return FurtherPeople(people=count, queries=mean_over_runs(queries), found=share, never_listed=len(later) - count)

@@ -1,7 +1,7 @@
 """What months give away: an attacker who combines everything that was published of a user.
 
 `LongitudinalAttacker` takes all different points of a user (`nearveil.evaluation.published_history`), how long and
-when each was shown, and guesses the home. `measure_months` publishes users who stay at home and counts who is found.
+when each was shown, and guesses the home. `score_months` counts who is found.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
@@ -17,10 +16,8 @@ from scipy.sparse import csr_matrix
 
 from nearveil.attacks.bayes import BayesEstimate, Candidates, best_guesses
 from nearveil.attacks.channels import DensityChannel
-from nearveil.errors import UsageError
-from nearveil.evaluation.movement import BAD_GPS, BAD_M, ELSEWHERE, HOME, MONTH, SIGMA_M, WORK, Journeys, stay_put
+from nearveil.evaluation.movement import BAD_M, ELSEWHERE, HOME, SIGMA_M, WORK, Journeys
 from nearveil.evaluation.published_history import History, cells_at, number_of, publish_journeys
-from nearveil.evaluation.stats import Mean, Share, mean_over_runs, share_over_runs
 from nearveil.nearby.publishing.protection import Protection
 from nearveil.region import Region
 from nearveil.types import FloatArray, IntArray
@@ -230,32 +227,3 @@ def score_months(
                 scores[:, at, who] = is_found, named, error_m, *averages
         found.append(dict(zip(("found", "named", "error_m", "points", "right"), scores, strict=True)))
     return found
-
-
-class MonthsFigure(NamedTuple):
-    """What an attacker finds after some months, with 95 % intervals over users; see `score_months`."""
-
-    months: int
-    people: int
-    found: Share
-    named: Share
-    error_m: Mean
-    points: Mean
-
-
-def measure_months(
-    protection: Protection, homes: FloatArray, *, targets: IntArray, months: Sequence[int], rng: np.random.Generator
-) -> list[MonthsFigure]:
-    """Return what users who stay at home give away over months, to an attacker who knows every address.
-
-    Every twentieth fix of their phones is bad. ``homes`` are everybody's, in degrees; ``targets`` are the rows of
-    those to find.
-    """
-    homes_m = protection.region.to_metres(protection.region.check(homes))
-    if not len(targets) or not months or min(months) < 1:
-        raise UsageError("there must be at least one user, and one number of months, 1 or more")
-    journeys = stay_put(homes_m[targets], max(months) * MONTH)
-    (scores,) = score_months(protection, journeys, targets, [addresses(homes_m)], months, gps=BAD_GPS, rng=rng)
-    shares = [[share_over_runs([each.sum()], len(targets)) for each in scores[name]] for name in ("found", "named")]
-    means = [[mean_over_runs(each.tolist()) for each in scores[name]] for name in ("error_m", "points")]
-    return [MonthsFigure(number, len(targets), *each) for number, *each in zip(months, *shares, *means, strict=True)]

@@ -47,6 +47,17 @@ Estimate = Mean | Share
 """A measured number with its interval."""
 
 
+def percent(share: float) -> str:
+    """Return a share for a sentence.
+
+    Examples
+    --------
+    >>> percent(0.1523), percent(0.0043)
+    ('15 %', '0.43 %')
+    """
+    return f"{100 * share:.0f} %" if share >= 0.0995 or not share else f"{100 * share:.2g} %"
+
+
 def mean_over_runs(values: Sequence[float]) -> Mean:
     """Return the mean of one value per run."""
     array = np.asarray(values, dtype=np.float64)

@@ -8,33 +8,27 @@ not who lives where, and guesses a location and an address, by which it names us
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nearveil.attacks.bayes import BayesAttacker, prior_from_points
 from nearveil.attacks.channels import CellChannel, DensityChannel, channel_of
-from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, density_tenths, naming_targets, score_naming
+from nearveil.attacks.scores import NAMING_TARGETS, TENTHS, density_tenths, naming_targets, score_attacker, score_naming
 from nearveil.errors import UsageError
-from nearveil.evaluation.attack_experiment import AttackExperiment
 from nearveil.evaluation.contenders import Contender
-from nearveil.evaluation.parallel import in_parallel
-from nearveil.evaluation.stats import Estimate, Mean, Share, mean_over_runs, share_over_runs
+from nearveil.evaluation.stats import Estimate, Mean, share_over_runs
 from nearveil.evaluation.study import generator
 from nearveil.io.datasets import Dataset
 from nearveil.mechanisms.base import Mechanism
-from nearveil.mechanisms.registry import is_own
 from nearveil.nearby.index import nearest_rows
-from nearveil.types import BoolArray, FloatArray, IntArray, ProgressBar, no_bar
+from nearveil.types import FloatArray
 
 _SEED_STREAM, _QUERY_STREAM, _TARGET_STREAM, _NAMING_STREAM = range(4)
-_TARGETS_AT_ONCE = 8
-_MOST_NAMED_SLOWLY = 1_000
 # Without a density the attacker samples the mechanism, which takes long.
-_SAMPLED_TARGETS = 200
-_AT_ONCE, _LEAST_IN_TENTH = 125, 2
+_MOST_SAMPLED, _MOST_NAMED_SLOWLY = 200, 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +81,25 @@ def _mean_of(name: str, values: FloatArray) -> dict[str, float]:
 
 
 def what_attackers_get(
-    mechanism: Mechanism, places: FloatArray, published: FloatArray, *, sizes: Sizes, seed: int, run: int = 0
-) -> dict[str, float]:
+    mechanism: Mechanism, places: FloatArray, published: FloatArray, *, sizes: Sizes, seed: int, run: int = 0,
+    tau_m: float = 100.0,
+) -> dict[str, float]:  # fmt: skip
     """Return the best attacker's mean error, and the shares that it finds, names, and names where users are sparse."""
-    targets = generator(seed, run, _TARGET_STREAM).permutation(len(places))[: sizes.targets]
-    errors_m, found = guesses(mechanism, places, published, targets)
-    measured = {**_mean_of("error_m", errors_m), "found": float(found.mean()), "targets": len(targets)}
+    count = sizes.targets if channel_of(mechanism).prepares_fast else min(sizes.targets, _MOST_SAMPLED)
+    targets = generator(seed, run, _TARGET_STREAM).permutation(len(places))[:count]
+    attacker = BayesAttacker(
+        mechanism=mechanism, prior=prior_from_points(places, mechanism.resolved_region), tau_m=tau_m
+    )
+    errors_m = score_attacker(attacker, places[targets], published[targets])
+    found = float((errors_m["best_disc"] <= tau_m).mean())
+    measured = {**_mean_of("error_m", errors_m["median"]), "found": found, "targets": len(targets)}
     if not sizes.named:
         return measured
     is_fast = isinstance(channel_of(mechanism), CellChannel | DensityChannel)
     tenths = density_tenths(mechanism.resolved_region.to_metres(places))
     count = sizes.named if is_fast else min(sizes.named, _MOST_NAMED_SLOWLY)
     rows = naming_targets(tenths, count, generator(seed, run, _NAMING_STREAM))
-    named, sparsest = chances_to_be_named(mechanism, places, published, rows), tenths[rows] == TENTHS - 1
+    named, sparsest = score_naming(mechanism, places, published, targets=rows), tenths[rows] == TENTHS - 1
     return {
         **measured,
         "named": float(named.mean()),
@@ -107,49 +107,6 @@ def what_attackers_get(
         "named_sparsest": float(named[sparsest].mean()),
         "sparsest_cases": int(sparsest.sum()),
     }
-
-
-def guesses(
-    mechanism: Mechanism, places: FloatArray, published: FloatArray, targets: IntArray, *, tau_m: float = 100.0
-) -> tuple[FloatArray, BoolArray]:
-    """Return how wrong the best attacker is about each target, and whether it finds the target within tau."""
-    region = mechanism.resolved_region
-    prior, true_m = prior_from_points(places, region, spread_m=0.0), region.to_metres(places)[targets]
-    guessed_m = np.empty((len(targets), 2, 2))
-    for part, users in _parts(mechanism, places, targets):
-        # The same weights for these users, and none of the others.
-        known = {name: getattr(prior, name)[users] for name in ("places_m", "weights", "people")}
-        attacker = BayesAttacker(mechanism=mechanism, prior=replace(prior, **known), tau_m=tau_m)
-        found = attacker.estimate_many(published[targets[part]])
-        guessed_m[part] = [(guess.median, guess.best_disc) for guess in found]
-    errors_m, disc_errors_m = np.linalg.norm(guessed_m - true_m[:, None], axis=-1).T
-    return errors_m, disc_errors_m <= tau_m
-
-
-def chances_to_be_named(
-    mechanism: Mechanism, places: FloatArray, published: FloatArray, targets: IntArray
-) -> FloatArray:
-    """Return how likely the best attacker's first guess of an address is right, for each target."""
-    chances = np.empty(len(targets))
-    for part, users in _parts(mechanism, places, targets):
-        own = np.searchsorted(users, targets[part])
-        chances[part] = score_naming(mechanism, places[users], published[users], targets=own).probabilities
-    return chances
-
-
-def _parts(mechanism: Mechanism, places: FloatArray, targets: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield which of the targets to look at together, and the users who may be any of these, in order.
-
-    What is published may disclose a group, such as an interval; users of other groups are no candidates. A few targets
-    at a time and the users of their groups give the same guesses, many times faster.
-    """
-    groups = mechanism.groups(places) if is_own(mechanism) else None
-    if groups is None:
-        yield np.arange(len(targets)), np.arange(len(places))
-        return
-    order = np.argsort(groups[targets], kind="stable")
-    for part in np.array_split(order, max(1, len(order) // _TARGETS_AT_ONCE)):
-        yield part, np.flatnonzero(np.isin(groups, groups[targets[part]]))
 
 
 MEANS = ("recall", "nearest_m", "listed_m", "extra_m", "error_m")
@@ -172,59 +129,3 @@ def together(runs: Sequence[Mapping[str, Any]]) -> dict[str, Estimate]:
         if cases in runs[0]:
             found[name] = share_over_runs([run[name] * run[cases] for run in runs], int(runs[0][cases]))
     return found
-
-
-# The best attacker beside other attacks, which a defender should quote.
-
-
-@dataclass(frozen=True, slots=True)
-class BestAttacker:
-    """How the attacker did on its targets, with 95 % intervals over them.
-
-    ``found`` is the share within tau, and ``named`` of those whose address is its first guess, ties shared evenly;
-    ``named_sparsest`` the same of the tenth of users who live where users are sparsest, None where users are few.
-    """
-
-    dist_m: Mean
-    found: Share
-    named: Share
-    named_sparsest: Share | None
-    targets: int
-
-
-def measure_best_attacker(
-    experiment: AttackExperiment, progress: ProgressBar = no_bar, *, targets: int = NAMING_TARGETS, cores: int = 1
-) -> BestAttacker | None:
-    """Let the Bayes attacker guess from the published locations of the first run; None where nothing protects.
-
-    Its list of addresses is the population itself, the target's location among them: the strongest prior there is. It
-    needs no list from the service and no accounts, so it is the same for every k.
-    """
-    places, service = experiment.dataset.places, experiment.service(0)
-    if service.mechanism is None or len(places) < _LEAST_IN_TENTH:
-        return None
-    if not channel_of(service.mechanism).prepares_fast:
-        targets = min(targets, _SAMPLED_TARGETS)
-    rng, tau_m = np.random.default_rng(experiment.protocol.seed), experiment.protocol.tau_m
-    rows = rng.choice(len(places), size=min(targets, len(places)), replace=False)
-    starts = range(0, len(rows), _AT_ONCE)
-    work = [(service.mechanism, places, service.places, rows[at : at + _AT_ONCE], tau_m) for at in starts]
-    with progress(f"the best attacker on {experiment.dataset.name}", len(work)) as advance:
-        parts = list(in_parallel(_guess, work, cores=cores, progress=advance))
-    errors_m, near, named = (np.concatenate(column) for column in zip(*parts, strict=True))
-    sparsest = density_tenths(experiment.true_m)[rows] == TENTHS - 1
-
-    def share(hits: FloatArray) -> Share:
-        return share_over_runs([float(hits.sum())], len(hits))
-
-    in_tenth = share(named[sparsest]) if sparsest.sum() >= _LEAST_IN_TENTH else None
-    return BestAttacker(mean_over_runs(errors_m.tolist()), share(near), share(named), in_tenth, len(rows))
-
-
-def _guess(
-    work: tuple[Mechanism, FloatArray, FloatArray, IntArray, float],
-) -> tuple[FloatArray, BoolArray, FloatArray]:
-    """Return each target's error, whether it is within tau, and how likely the first guess of an address is right."""
-    mechanism, places, published, targets, tau_m = work
-    errors_m, found = guesses(mechanism, places, published, targets, tau_m=tau_m)
-    return errors_m, found, chances_to_be_named(mechanism, places, published, targets)

@@ -58,15 +58,10 @@ def draw_queries(
     return Queries(region.to_metres(degrees))
 
 
-def measure_utility(true_m: FloatArray, published_m: FloatArray, queries: Queries, *, k: int) -> Utility:
-    """Compare the k nearest among true and among published locations, all in meters."""
-    return measure_utilities(true_m, published_m, queries, ks=(k,))[0]
-
-
 def measure_utilities(
     true_m: FloatArray, published_m: FloatArray, queries: Queries, *, ks: Sequence[int]
 ) -> list[Utility]:
-    """Do the same for several k at once."""
+    """Compare the k nearest among true and among published locations, all in meters, for each k."""
     most, others = max(ks), len(true_m) - (queries.askers is not None)
     if not 1 <= min(ks) <= most <= others:
         besides = "" if queries.askers is None else " besides the one who asks"

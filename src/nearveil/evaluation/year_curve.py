@@ -34,7 +34,7 @@ def year_note(protection: Protection) -> str:
     if not own:
         return (
             f"What months of published locations give away was not measured for these settings; '{COMMAND}' measures "
-            "it for the defaults, and 'nearveil plan' for your own users, as if they stayed at home."
+            "it for the defaults."
         )
     known, unknown = own["stays at home", "addresses"], own["stays at home", "density"]
     both = own["commutes", "home and work"]

@@ -15,13 +15,12 @@ from matplotlib.figure import Figure
 
 from nearveil.mechanisms.intervals import Intervals
 from nearveil.region import Region
-from nearveil.report.maps import draw_discs, draw_ground
+from nearveil.report.maps import draw_discs, draw_dots, draw_ground, map_axes
 from nearveil.report.style import (
-    DISC_COLOUR,
-    LIGHT,
+    DISC_COLOR,
     PALETTE,
-    PUBLISHED_COLOUR,
-    TRUE_COLOUR,
+    PUBLISHED_COLOR,
+    TRUE_COLOR,
     add_legend,
     house_style,
     save_png,
@@ -31,7 +30,6 @@ from nearveil.types import FloatArray
 _MOST_DOTS = 50_000
 _TITLE_LETTERS = 38
 _REACH_M = 1_500.0
-_TICKS_M = (-1000, -500, 0, 500, 1000)
 # Of the attacks, in their order.
 _MARKS = (("o", "orange"), ("v", "sky"), ("P", "green"), ("s", "purple"))
 
@@ -40,14 +38,9 @@ _MARKS = (("o", "orange"), ("v", "sky"), ("P", "green"), ("s", "purple"))
 class AttackedService:
     """One column of the picture: a title for the service, and what was ``found`` of its users.
 
-    Attributes
-    ----------
-    places : ndarray of shape (n, 2)
-        Where the service has its users, in degrees: published locations if ``protected``, else the true ones.
-    misses_m : mapping
-        For each attack, by its name: how far east and north of the user every estimate is.
-    intervals : Intervals, optional
-        Discs that users are moved into.
+    ``places`` is where the service has its users, in degrees: published locations if ``protected``, else the true ones.
+    ``misses_m`` has for each attack, by its name, how far east and north of the user every estimate is. Users are moved
+    into ``intervals``, if there are any.
     """
 
     title: str
@@ -66,47 +59,43 @@ def draw_before_after(
     It shows true locations, so it is for synthetic users, or for the operator's eyes only.
     """
     with house_style():
-        figure = Figure(figsize=(5 * len(services), 11.6), layout="constrained")
         width_m, height_m = region.half_extent_m
-        grid = figure.subplots(2, len(services), squeeze=False, height_ratios=(height_m, width_m))
+        count = len(services)
+        figure = Figure(figsize=(4.6 * count, 4.2 * (1 + height_m / width_m) + 1.5), layout="compressed")
+        grid = figure.subplots(2, count, squeeze=False, height_ratios=(height_m, width_m))
         for service, above, below in zip(services, *grid, strict=True):
             _draw_city(above, service, region)
             _draw_misses(below, service, tau_m)
-        grid[1, 0].set_ylabel("m north of the user")
-        figure.suptitle(title, fontsize=14, fontweight="bold")
+            for axes in (above, below) if service is not services[0] else ():
+                axes.set_ylabel("")
+        figure.suptitle(title, fontsize=14)
         add_legend(figure, columns=4)
         save_png(figure, path)
 
 
 def _draw_city(axes: Axes, service: AttackedService, region: Region) -> None:
-    draw_ground(axes, region, LIGHT)
-    colour, what = (PUBLISHED_COLOUR, "a published") if service.protected else (TRUE_COLOUR, "a true")
+    draw_ground(axes, region)
+    color, what = (PUBLISHED_COLOR, "published") if service.protected else (TRUE_COLOR, "true")
     # As large in the legend as it can be seen there.
-    axes.plot([], [], ".", color=colour, markersize=9, label=f"{what} location")
+    axes.plot([], [], ".", color=color, markersize=9, label=f"{what} location")
     intervals = service.intervals
     if intervals is not None and intervals.region.scaling == "isotropic":
-        centres_km = intervals.centres * intervals.region.metres_per_unit / 1000
-        draw_discs(axes, centres_km, intervals.radii_m / 1000, DISC_COLOUR)
-        axes.plot([], [], "o", color=DISC_COLOUR, fillstyle="none", markersize=9, label="a private disc")
-    shown = region.to_metres(service.places[:_MOST_DOTS]) / 1000
-    axes.plot(*shown.T, ".", color=colour, markersize=1.2, alpha=0.45, rasterized=True, zorder=3)
+        radii_m = np.repeat(intervals.radii_m[:, None], 2, axis=1)
+        draw_discs(axes, np.hstack([intervals.centres * intervals.region.metres_per_unit, radii_m]))
+        axes.plot([], [], "o", color=DISC_COLOR, fillstyle="none", markersize=9, label="private disc")
+    draw_dots(axes, region.to_metres(service.places[:_MOST_DOTS]), color)
     axes.set_title(textwrap.fill(service.title, _TITLE_LETTERS))
 
 
 def _draw_misses(axes: Axes, service: AttackedService, tau_m: float) -> None:
-    beyond = 0
-    for (label, misses_m), (marker, colour) in zip(service.misses_m.items(), cycle(_MARKS), strict=False):
-        near = np.abs(misses_m).max(axis=1) <= _REACH_M
-        beyond += int((~near).sum())
-        style: dict[str, Any] = {"color": PALETTE[colour], "fillstyle": "none", "markersize": 6.5}
-        axes.plot(*misses_m[near].T, marker, label=f"an estimate of {label}", zorder=3, **style)
-    turn = np.linspace(0, 2 * np.pi, 100)
-    label = f"within {tau_m:g} m of the user"
-    axes.plot(tau_m * np.cos(turn), tau_m * np.sin(turn), "--", color=TRUE_COLOUR, label=label, zorder=4)
-    axes.set(xlim=(-_REACH_M, _REACH_M), ylim=(-_REACH_M, _REACH_M), xticks=_TICKS_M, yticks=_TICKS_M, aspect="equal")
-    axes.set_xlabel("m east of the user")
+    map_axes(axes, np.array([[-_REACH_M] * 2, [_REACH_M] * 2]), "the user")
+    for (label, misses_m), (marker, color) in zip(service.misses_m.items(), cycle(_MARKS), strict=False):
+        style: dict[str, Any] = {"color": PALETTE[color], "fillstyle": "none", "markersize": 6.5, "zorder": 3}
+        axes.plot(*misses_m.T, marker, label=f"estimate of {label}", **style)
+    turn, label = np.linspace(0, 2 * np.pi, 100), f"within {tau_m:g} m of the user"
+    axes.plot(tau_m * np.cos(turn), tau_m * np.sin(turn), "--", color=TRUE_COLOR, label=label, zorder=4)
     axes.set_title(textwrap.fill(service.found, _TITLE_LETTERS))
-    axes.grid(linewidth=0.7, color=LIGHT.grid)
-    axes.set_axisbelow(True)
+    axes.grid()
+    beyond = sum(int((np.abs(misses_m).max(axis=1) > _REACH_M).sum()) for misses_m in service.misses_m.values())
     if beyond:
         axes.text(0.98, 0.02, f"{beyond} more beyond the edge", transform=axes.transAxes, ha="right", va="bottom")

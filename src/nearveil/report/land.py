@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import json
 import lzma
+from collections.abc import Iterator
 from functools import lru_cache
 from importlib import resources
 from typing import Any
 
 import numpy as np
+import shapely
 
 from nearveil.region import Region
 from nearveil.types import FloatArray
@@ -52,10 +54,9 @@ def land_in(region: Region) -> list[FloatArray]:
 
 
 @lru_cache(maxsize=1)
-def _san_francisco() -> dict[str, Any]:
+def _san_francisco() -> Any:
     path = resources.files("nearveil.report").joinpath("data", "san_francisco_land.geojson")
-    outlines: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return outlines
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 @lru_cache(maxsize=1)
@@ -77,46 +78,32 @@ def _land_of_world(region: Region) -> list[FloatArray]:
     east = region.east if region.west < region.east else region.east + 360
     low = np.array([region.west, region.south]) - beyond
     high = np.array([east, region.north]) + beyond
-    land: list[FloatArray] = []
-    holes: list[FloatArray] = []
-    # A box may reach beyond the edges of the map, where the map begins anew.
+    land: list[shapely.Geometry] = []
+    holes: list[shapely.Geometry] = []
+    # A box may reach beyond the edges of the map, where the map begins again.
     for turn in (-360.0, 0.0, 360.0):
         shift = np.array([turn, 0.0])
         near = (highest + shift > low).all(axis=1) & (lowest + shift < high).all(axis=1)
         for number in np.flatnonzero(near):
-            ring = _clipped(rings[number] + shift, low, high)
-            if len(ring):
-                (land if _area(rings[number]) >= 0 else holes).append(ring)
-    for hole in holes:
-        # The land that is around it is what it is cut out of: nothing else is as large.
-        largest = max(range(len(land)), key=lambda number: _area(land[number]))
-        land[largest] = _cut_out(land[largest], hole)
-    return [np.vstack([ring, ring[:1]])[:, ::-1] for ring in land]
+            ring = rings[number] + shift
+            clipped = shapely.make_valid(shapely.Polygon(ring)).intersection(shapely.box(*low, *high))
+            (land if shapely.is_ccw(shapely.LinearRing(ring)) else holes).append(clipped)
+    shape = shapely.union_all(land) - shapely.union_all(holes)
+    return [shapely.get_coordinates(part)[:, ::-1] for part in _without_holes(shape)]
 
 
-def _clipped(ring: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return the part of a ring inside a box (Sutherland and Hodgman): at each edge of the box, what is beyond goes."""
-    for axis, limit, sign in ((0, low[0], 1), (0, high[0], -1), (1, low[1], 1), (1, high[1], -1)):
-        if not len(ring):
-            break
-        inside = sign * (ring[:, axis] - limit) >= 0
-        following = np.roll(ring, -1, axis=0)
-        crosses = inside != np.roll(inside, -1)
-        step = following - ring
-        with np.errstate(divide="ignore", invalid="ignore"):
-            at_edge = ring + ((limit - ring[:, axis]) / step[:, axis])[:, None] * step
-        ring = np.stack([ring, at_edge], axis=1)[np.column_stack([inside, crosses])]
-    return ring
+def _without_holes(shape: shapely.Geometry) -> Iterator[shapely.Geometry]:
+    """Cut polygons through their holes until none is left."""
+    for polygon in (part for part in shapely.get_parts(shape) if part.area > 0):
+        if polygon.interiors:
+            cut, (west, south, east, north) = polygon.interiors[0].centroid.x, polygon.bounds
+            for left, right in ((west, cut), (cut, east)):
+                yield from _without_holes(shapely.clip_by_rect(polygon, left, south, right, north))
+        else:
+            yield polygon
 
 
-def _area(ring: FloatArray) -> float:
-    x, y = (ring - ring[:1]).T
-    return float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y)) / 2
-
-
-def _cut_out(ring: FloatArray, hole: FloatArray) -> FloatArray:
-    """Return a ring that goes once around the hole as well, by the shortest way between two corners."""
-    apart = np.hypot(*(ring[:, None] - hole).transpose(2, 0, 1))
-    here, there = np.unravel_index(np.argmin(apart), apart.shape)
-    around = np.roll(hole, -int(there), axis=0)
-    return np.vstack([ring[: here + 1], around, around[:1], ring[here:]])
+def rings_of(shape: shapely.Geometry) -> list[FloatArray]:
+    """Return the outlines of a shape as closed rings, its holes turning the other way."""
+    polygons = shapely.get_parts(shapely.normalize(shape))
+    return [shapely.get_coordinates(ring) for ring in shapely.get_rings(polygons[shapely.area(polygons) > 0])]

@@ -8,22 +8,19 @@ the names of all that there are. A part without a template shows everything.
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from nearveil.evaluation.stats import Mean, Share
 from nearveil.io.atomic import replacing
-from nearveil.report.style import LIGHT
+from nearveil.report.style import save_png
 from nearveil.report.tables import cells_of, format_value, headings_of
 
 if TYPE_CHECKING:
@@ -55,12 +52,8 @@ def write_page(
 
     ``about`` is its ``title``, and what the template says of how it was made.
     """
-    script = verbatim("report.js")
     text = filled(
         "report.html",
-        style=verbatim("report.css"),
-        script=script,
-        script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         verdicts=None if verdicts is None else table_markup(verdicts),
         sections=[(section, _body(section)) for section in sections],
         **about,
@@ -75,24 +68,11 @@ def _body(section: Section) -> Markup:
     return filled(
         (f"parts/{section.name}.html", "part.html"),
         table=lambda name, caption="": table_markup(section.tables[name], caption),
-        figure=lambda name, caption="": figure_markup(
-            section.figures[name], caption or f"{section.title}: {name}", f"drawing-{name}"
-        ),
+        figure=lambda name, caption="": figure_markup(section.figures[name], caption or f"{section.title}: {name}"),
         facts=section.facts,
         tables=list(section.tables),
         figures=list(section.figures),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """A cell of a table: its text and interval, the name of its column, and how many rows it spans."""
-
-    text: str
-    interval: str
-    column: str
-    kind: str
-    rows: int
 
 
 def table_markup(frame: DataFrame, caption: str = "") -> Markup:
@@ -114,34 +94,26 @@ def table_markup(frame: DataFrame, caption: str = "") -> Markup:
     )
 
 
-def _column(texts: Sequence[str], name: str, kind: str, *, joined: bool) -> list[_Cell | None]:
+def _column(texts: Sequence[str], name: str, kind: str, *, joined: bool) -> list[dict[str, Any] | None]:
     """Return the cells of a column; where they are ``joined``, the first of equal ones spans the others."""
-    cells: list[_Cell | None] = []
+    cells: list[dict[str, Any] | None] = []
     for text, same in groupby(texts) if joined else ((text, [text]) for text in texts):
         rows = len(list(same))
         # A number can be broken before its interval, not within; words stay as they are.
         number, _, interval = text.replace("± ", "±\N{NO-BREAK SPACE}").partition(" ")
-        shown = (text, "") if kind == "text" else (number, interval)
-        cells += [_Cell(*shown, name, kind, rows), *[None] * (rows - 1)]
+        if kind == "text":
+            number, interval = text, ""
+        cell = {"text": number, "interval": interval, "column": name, "kind": kind, "rows": rows}
+        cells += [cell, *[None] * (rows - 1)]
     return cells
 
 
-def figure_markup(figure: Figure, caption: str, anchor: str = "") -> Markup:
-    """Return a figure as SVG whose colors follow the page's, light or dark."""
-    stream = io.StringIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
-    svg = stream.getvalue()
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    svg = re.sub(r'<g id="[^"]*">', "<g>", svg)
-    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2).replace("<svg", f'<svg id="{escape(anchor)}"', 1)
-    # The page's own letters.
-    svg = re.sub(r"font: ([\w. ]*?)([\d.]+px) [^;\"]*", r"font: \1\2 var(--letters)", svg)
-    surfaces = ("page", "panel", "grid", "land", "water", "shore")
-    names = {getattr(LIGHT, name): name for name in surfaces} | {color: name for name, color in LIGHT.palette.items()}
-    for color, name in names.items():
-        svg = re.sub(color, f"var(--{name})", svg, flags=re.IGNORECASE)
-    drawing = Markup(re.sub(r"\n\s*", "\n", svg))  # noqa: S704  # matplotlib has escaped it
-    return filled("figure.html", drawing=drawing, width=round(figure.get_figwidth() * _PAGE_PER_INCH), caption=caption)
+def figure_markup(figure: Figure, caption: str) -> Markup:
+    """Return a figure as an image within the page."""
+    stream = io.BytesIO()
+    save_png(figure, stream)
+    data = base64.b64encode(stream.getvalue()).decode()
+    return filled("figure.html", data=data, width=round(figure.get_figwidth() * _PAGE_PER_INCH), caption=caption)
 
 
 # Templates, in which every value is escaped unless it says that it is markup.
@@ -151,12 +123,6 @@ def filled(name: str | Sequence[str], **values: Any) -> Markup:
     """Return a template of the folder ``templates``, or the first of several that exists, with these values in it."""
     names = [name] if isinstance(name, str) else list(name)
     return Markup(_templates().select_template(names).render(values))  # noqa: S704  # it is escaped already
-
-
-def verbatim(name: str) -> Markup:
-    """Return a style or a script of the folder ``templates`` as it stands."""
-    folder = resources.files("nearveil.report").joinpath("templates")
-    return Markup(folder.joinpath(name).read_text(encoding="utf-8"))  # noqa: S704  # a file of this package
 
 
 @cache

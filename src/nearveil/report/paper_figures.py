@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -11,7 +11,7 @@ from nearveil.evaluation import paper_numbers
 from nearveil.evaluation.studies import figures, table1, table3
 from nearveil.evaluation.studies.protected import NEARVEIL, READINGS, K, estimated
 from nearveil.evaluation.study import means
-from nearveil.report.style import add_legend, panels, plot_estimates
+from nearveil.report.style import INK, add_legend, panels, plot_estimates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,30 +21,22 @@ _TABLE3 = ["dataset", "epsilon", "mechanism", "reading"]
 _RECALL = {"recall": "recall, uniform queries", "users_recall": "recall, queries from users"}
 
 
-def _grid(columns: Sequence[str], rows: Iterable[str], **size: Any) -> tuple[Figure, dict[tuple[str, str], Axes]]:
-    """Return a figure with a row of panels for each measure and a column for each data set, titled once."""
-    measures = list(rows)
-    figure, axes = panels(len(columns) * len(measures), columns=len(columns), **size)
-    places = [(row, column) for row in measures for column in columns]
-    for column, own in zip(columns, axes, strict=False):
-        own.set_title(column)
-    for own in axes[: -len(columns)]:
-        own.tick_params(labelbottom=False)
-    return figure, dict(zip(places, axes, strict=True))
+def _grid(
+    columns: Sequence[str], titles: Mapping[str, str], x: str, **size: Any
+) -> tuple[Figure, dict[tuple[str, str], Axes]]:
+    """Return a figure with a row of panels for each measure and a column for each data set, named at the edges."""
+    figure, axes = panels(len(columns) * len(titles), columns=len(columns), **size)
+    places = dict(zip([(row, column) for row in titles for column in columns], axes, strict=True))
+    first, last = next(iter(titles)), [*titles][-1]
+    for (row, column), own in places.items():
+        own.set(title=column if row == first else "", ylabel=titles[row] if column == columns[0] else "")
+        own.set_xlabel(x if row == last else "")
+        own.tick_params(labelbottom=row == last)
+    return figure, places
 
 
 def _names(runs: pd.DataFrame) -> list[str]:
     return list(dict.fromkeys(runs["dataset"]))
-
-
-def _label(places: dict[tuple[str, str], Axes], titles: dict[str, str], x: str) -> None:
-    """Name the axes: what is measured at the left, what is changed below."""
-    first, last = next(iter(places))[1], list(titles)[-1]
-    for (row, column), axes in places.items():
-        if column == first:
-            axes.set_ylabel(titles[row])
-        if row == last:
-            axes.set_xlabel(x)
 
 
 def table1_figures(runs: pd.DataFrame) -> dict[str, Figure]:
@@ -52,7 +44,7 @@ def table1_figures(runs: pd.DataFrame) -> dict[str, Figure]:
     found = table1.estimates(runs[runs.source != paper_numbers.AUTHORS])
     found = found[found.source != "reference"]
     titles = {"acc": "share found in 100 m", "queries": "queries per attack"}
-    figure, places = _grid(_names(runs), titles)
+    figure, places = _grid(_names(runs), titles, "k")
     for (row, dataset), axes in places.items():
         own = found[found.dataset == dataset]
         for attack, line in own.groupby("attack", sort=False):
@@ -63,7 +55,6 @@ def table1_figures(runs: pd.DataFrame) -> dict[str, Figure]:
                 plot_estimates(axes, printed.k, printed.acc, label=str(attack), paper=True)
         axes.set_xticks(table1.KS)
         axes.set_ylim(bottom=0)
-    _label(places, titles, "k")
     add_legend(figure)
     return {"table1": figure}
 
@@ -72,13 +63,12 @@ def table3_figures(runs: pd.DataFrame) -> dict[str, Figure]:
     """Draw recall of all mechanisms, and what each reading of DPRS gives, against epsilon."""
     runs = runs[runs.reading != paper_numbers.AUTHORS]
     ours = estimated(runs[runs.reading == NEARVEIL], _TABLE3, ["recall"])
-    figure, places = _grid(_names(runs), ["recall"], height=3.0)
+    figure, places = _grid(_names(runs), {"recall": "recall, uniform queries"}, "epsilon", height=3.0)
     for (_, dataset), axes in places.items():
         for name, line in ours[ours.dataset == dataset].groupby("mechanism", sort=False):
             plot_estimates(axes, line.epsilon, line.recall, label=str(name))
             _plot_printed(axes, line, "recall")
         axes.set_ylim(bottom=0)
-    _label(places, {"recall": "recall, uniform queries"}, "epsilon")
     add_legend(figure)
     return {"table3": figure, "table3-readings": _readings(runs)}
 
@@ -87,15 +77,14 @@ def _readings(runs: pd.DataFrame) -> Figure:
     titles = {"recall": "recall", "ratio_pooled": "ratio, pooled", "acc": "Acc of ZO-LIA", "dist_km": "Dist (km)"}
     shown = [NEARVEIL, *(name for name in READINGS if "order" not in name)]
     found = estimated(runs[(runs.mechanism == "DPRS") & runs.reading.isin(shown)], _TABLE3, list(titles))
-    figure, places = _grid(_names(runs), titles, height=2.2)
+    figure, places = _grid(_names(runs), titles, "epsilon", height=2.2)
     for (row, dataset), axes in places.items():
         own = found[found.dataset == dataset]
         for reading, line in own.groupby("reading", sort=False):
             plot_estimates(axes, line.epsilon, line[row], label=str(reading))
-        _plot_printed(axes, own[own.reading == NEARVEIL], row, label="the paper")
+        _plot_printed(axes, own[own.reading == NEARVEIL], row, label="the paper", color=INK, marker="D", linestyle="-")
         if row in ("acc", "dist_km"):
             axes.set_ylim(bottom=0)
-    _label(places, titles, "epsilon")
     add_legend(figure, columns=4)
     return figure
 
@@ -113,14 +102,13 @@ def _recall_along(name: str, x: str, series: str, x_label: str) -> Callable[[pd.
     def draw(runs: pd.DataFrame) -> dict[str, Figure]:
         own = runs[(runs.reading == NEARVEIL) & ((x == "k") | (runs.k == K))]
         found = means(own, ["dataset", series, x], list(_RECALL))
-        figure, places = _grid(_names(own), _RECALL)
+        figure, places = _grid(_names(own), _RECALL, x_label)
         for (row, dataset), axes in places.items():
             for label, line in found[found.dataset == dataset].groupby(series, sort=False):
                 plot_estimates(axes, line[x], line[row], label=_named(label))
             axes.set_xticks(sorted(own[x].unique()))
             # Lines of one mechanism differ little, and would be flat from nought.
             axes.set_ylim(bottom=0 if series == "mechanism" else None)
-        _label(places, _RECALL, x_label)
         add_legend(figure)
         return {name: figure}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from nearveil.evaluation.plan import NOT_COVERED, Plan
 from nearveil.report.style import PALETTE, add_legend, house_style, panels, plain_ticks, plot_estimates, save_png
-from nearveil.report.tables import cells_of, frame_text
-from nearveil.report.text_table import TEXT_WIDTH, text_table
+from nearveil.report.tables import frame_text
+from nearveil.report.text_table import TEXT_WIDTH
 
 _EXPOSED = {"found": "Users found within 100 m", "named_sparsest": "Users named in the sparsest tenth"}
 
@@ -19,7 +19,7 @@ def plan_text(plan: Plan) -> str:
     paragraphs += [f"Left out: {reason}." for reason in plan.left_out] + [f"{note}." for note in plan.notes]
     first, caution, *about = map(_wrapped, paragraphs)
     table = frame_text(plan.table, width=TEXT_WIDTH)
-    parts = [first, f"    {plan.command}", caution, table, *about, *_months(plan), str(plan.guarantee), NOT_COVERED]
+    parts = [first, f"    {plan.command}", caution, table, *about, str(plan.guarantee), NOT_COVERED]
     return "\n\n".join(filter(None, parts))
 
 
@@ -30,23 +30,6 @@ def _how_measured(plan: Plan) -> str:
         "after ±. The attacker knows the mechanism, its intervals or cells and every address, but not who lives there. "
         "Lists are asked from users' locations."
     )
-
-
-def _months(plan: Plan) -> list[str]:
-    """What a service with this protection gives away; nothing where it was not measured."""
-    if not plan.months:
-        return []
-    about = (
-        f"What a service ('nearveil serve') with {plan.rows[0].name} gives away over months: of "
-        f"{plan.months[0].people:,} of these users who stay at home and report every hour, with every twentieth fix "
-        "150 m off, to an attacker who knows every address and combines all that is published. Longer was not measured."
-    )
-    columns = {
-        "months": "months", "found within 100 m": "found", "named": "named", "attacker wrong by (m)": "error_m",
-        "points a month": "points",
-    }  # fmt: skip
-    cells = [cells_of([getattr(one, name) for one in plan.months]) for name in columns.values()]
-    return [_wrapped(about), text_table([*columns], [list(row) for row in zip(*cells, strict=True)])]
 
 
 def _wrapped(text: str) -> str:
@@ -78,7 +61,7 @@ def draw_plan(plan: Plan, path: Path) -> None:
             axes.set(xscale="log", xlim=(nearest / 1.2, 4 * here[0]))
             axes.yaxis.set_major_formatter("{x:.0%}")
             axes.set_title(title)
-            axes.set_xlabel(f"mean distance of the {plan.goal.k} users listed (m)")
+            axes.set_xlabel(f"mean distance of the {plan.k} users listed (m)")
         figure.suptitle(f"Goal: {plan.goal}")
         add_legend(figure, columns=3)
         plain_ticks(figure)

@@ -12,7 +12,7 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,6 +32,7 @@ from nearveil.io.readers import STANDARD_STREAM, ReadOptions, extension_of, read
 from nearveil.mechanisms.base import Mechanism
 from nearveil.mechanisms.registry import MECHANISMS, entry_of_class, mechanism_entry
 from nearveil.region import Region, as_region
+from nearveil.report import beyond_figures, paper_figures
 from nearveil.report.maps import population_map
 from nearveil.report.page import Section, write_page
 from nearveil.report.style import house_style, plain_ticks, save_png
@@ -42,8 +43,8 @@ PAPER, BEYOND = "paper", "beyond"
 PARTS = (PAPER, *studies.PAPER, *studies.BEYOND, BEYOND)
 """What can be reproduced, by name."""
 REPORT = "report.html"
+FIGURES = paper_figures.FIGURES | beyond_figures.FIGURES
 _KEPT = ".measured"
-_FIGURES = {"frontier": "frontier_figures", "services": "services_figure", "year": "year_figure"}
 
 # In the order of the paper's tables.
 _CHECK_INS = (DatasetName.BRIGHTKITE, DatasetName.GOWALLA)
@@ -98,8 +99,7 @@ def reproduce(
     Parameters
     ----------
     part : str
-        ``paper``, ``table1`` or another part of it alone, ``frontier``, ``services``, ``year``, or ``beyond`` for these
-        three.
+        ``paper``, ``table1`` or another part of it; ``frontier``, ``services``, ``year``, or ``beyond`` for all three.
     datasets : sequence of str, optional
         Populations of the paper; all that are at hand if neither these nor ``people`` are given.
     people : path, or array-like of shape (n, 2), optional
@@ -114,14 +114,12 @@ def reproduce(
     theirs : path, optional
         What the authors' code gave, as CSV, to stand beside ours in Table 1 or 3: see `paper_numbers.theirs`.
     out : path, optional
-        Folder for the page, tables, figures and raw results; made if need be. What is measured is kept there, and not
-        measured again. Nothing is drawn or written if not given.
+        Folder for the page, tables, figures and raw results, where what is measured is kept and not measured again.
     runs, instances, quick, seed
-        Runs with seeds of their own, and users attacked in each; whether to measure little and coarsely. The same seed
+        Runs with seeds of their own, and users attacked in each; whether to measure little and coarsely; the same seed
         gives the same numbers, except times.
     cores, progress, warn
-        Processes to use (all cores by default); what gives a progress bar for each part; what is called with what to
-        know before anything is measured.
+        Processes to use (all cores by default); what gives a progress bar for each part; what is called with warnings.
 
     Examples
     --------
@@ -150,7 +148,7 @@ def reproduce(
     if people is not None and out is not None and warn:
         warn(f"the files in {out} are computed from true locations, and maps show them; do not publish")
     kept = None if out is None else _folder(Path(out)) / _KEPT
-    measured, shown, sections = {}, {}, []
+    measured, sections = {}, []
     for one in parts:
         try:
             with (progress or no_bar)(one.title, len(one.grid(scope))) as advance:
@@ -163,15 +161,14 @@ def reproduce(
             sections.append(Section(one.name, one.title, problem=str(error)))
             (warn or str)(f"{one.title}: {error}")
             continue
-        measured[one.name] = shown[one.name] = found
+        measured[one.name] = rows = found
         if one.name in beside:
             others = beside[one.name]
             strange = {*others["dataset"]} - {*_ORDER, *populations}
             if strange:
                 raise UsageError(f"{theirs} has a data set {min(strange)!r}, which neither the paper nor this call has")
-            shown[one.name] = pd.concat([found, others[others["dataset"].isin(found["dataset"])]], ignore_index=True)
+            rows = pd.concat([found, others[others["dataset"].isin(found["dataset"])]], ignore_index=True)
         with house_style():
-            rows = shown[one.name]
             drawn = {} if out is None else _figures(one.name, rows, populations)
             sections.append(Section(one.name, one.title, one.tables(rows), drawn, one.facts(rows)))
     claims = verdicts(measured)
@@ -222,11 +219,10 @@ def _write(
 
 
 def _figures(name: str, runs: pd.DataFrame, populations: Mapping[str, Dataset]) -> dict[str, Figure]:
-    drawn = import_module(f"nearveil.report.{_FIGURES.get(name, 'paper_figures')}").FIGURES
-    found: dict[str, Figure] = drawn[name](runs) if name in drawn else {}
-    maps = {f"table2-{one.name}": population_map(one) for one in populations.values() if name == "table2"}
+    found = FIGURES[name](runs) if name in FIGURES else {}
     for figure in found.values():
         plain_ticks(figure)
+    maps = {f"table2-{one.name}": population_map(one) for one in populations.values() if name == "table2"}
     return found | maps
 
 
@@ -245,13 +241,11 @@ def _populations(
         raise UsageError("name the public region of these users: region='berlin', a box, or a GeoJSON file")
     own = [] if people is None or region is None else [_own(people, as_region(region), read or ReadOptions())]
     folder = None if data_dir is None else Path(data_dir)
-    if datasets or own:
-        return [*(load_dataset(name, folder) for name in _ORDER if name in (datasets or ())), *own]
-    missing = [name for name in _ORDER if name in _CHECK_INS and find_check_ins(name, folder) is None]
+    missing = [name for name in _CHECK_INS if find_check_ins(name, folder) is None] if not (datasets or own) else []
     for name in missing:
-        if warn:
-            warn(f"without {name.value}, of which no file was found: 'nearveil datasets' says how to get it")
-    return [load_dataset(name, folder) for name in _ORDER if name not in missing]
+        (warn or str)(f"without {name.value}, of which no file was found: 'nearveil datasets' says how to get it")
+    chosen = datasets or ([] if own else [name for name in _ORDER if name not in missing])
+    return [*(load_dataset(name, folder) for name in _ORDER if name in chosen), *own]
 
 
 def _own(people: str | Path | FloatArray, region: Region, read: ReadOptions) -> Dataset:
@@ -285,8 +279,7 @@ def _named_mechanism(one: str | type[Mechanism]) -> tuple[str, str]:
 
 
 def _named_attack(one: str | type[Attack]) -> tuple[str, str]:
-    reference = attack_reference(one)
-    return reference, attack_class(reference).name
+    return (reference := attack_reference(one)), attack_class(reference).name
 
 
 # What the page says of how it was made.

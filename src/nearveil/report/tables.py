@@ -1,19 +1,14 @@
-"""Tables as people read them: estimates with their intervals, in columns of equal decimals; and tables of attacks."""
+"""Tables as people read them: estimates with their intervals, in columns of equal decimals."""
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import resources
+from collections.abc import Sequence
 from numbers import Integral, Real
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from nearveil.evaluation.attack_experiment import AttackRow
-from nearveil.evaluation.stats import Estimate, Mean, Share
-from nearveil.evaluation.tradeoff import BestAttacker
+from nearveil.evaluation.stats import Mean, Share
 from nearveil.report.text_table import text_table
 
 if TYPE_CHECKING:
@@ -120,120 +115,3 @@ def frame_markdown(frame: DataFrame, title: str) -> str:
     lines = [[" ".join(cell.replace("|", "\\|").split()) for cell in row] for row in (headers, *rows)]
     lines.insert(1, ["---"] * len(headers))
     return "\n".join([f"# {title}", "", *(f"| {' | '.join(line)} |" for line in lines), ""])
-
-
-# Attacks.
-
-
-PAPER_TAU_M = 100.0
-_PAPER_HEADERS = ("paper: Dist (m)", "Acc", "Cost (s)")
-
-
-def table_notes(*, tau_m: float, runs: int, instances: int) -> str:
-    """Return what the columns mean."""
-    over = f" (± half the 95 % interval over {runs} runs of {instances} attacks)" if runs > 1 else ""
-    return (
-        f"Dist: mean error{over}; Acc: share found within {tau_m:g} m, with a binomial 95 % interval.\n"
-        "queries: per attack (p95: 95 % need no more); certified: share in which the answers leave no other location\n"
-        "(where users are protected, for the published one); radius: mean distance within which the attack says that\n"
-        "the service has the target, surely where certified, else in 95 % of cases."
-    )
-
-
-def with_paper(rows: Sequence[AttackRow], *, tau_m: float) -> tuple[list[str], list[list[str]]]:
-    """Return headers and cells, with the paper's columns where any row has a value there."""
-    cells = [_cells(row) for row in rows]
-    printed = [_printed(row) if tau_m == PAPER_TAU_M else None for row in rows]
-    beside = [paper or [NOTHING] * 3 if any(printed) else [] for paper in printed]
-    headers = [*cells[0], *(_PAPER_HEADERS if any(printed) else ())]
-    return headers, [[*own.values(), *paper] for own, paper in zip(cells, beside, strict=True)]
-
-
-def _cells(row: AttackRow) -> dict[str, str]:
-    score, of_lists = row.score, row.answers == "list"
-    return {
-        "attack": row.attack,
-        "dataset": row.dataset,
-        "k": str(row.k) if of_lists else NOTHING,
-        "accounts": str(row.accounts) if of_lists else NOTHING,
-        "Dist (m)": _meters(score.dist_m),
-        "Acc": format_value(score.acc, 3),
-        "Cost (s)": f"{score.cost_s.value:.3f}",
-        "queries": format_value(score.queries, 1),
-        "p95": f"{score.queries_p95:.0f}",
-        "certified": f"{score.certified.value:.2f}" if row.attack == "adaptive" else NOTHING,
-        "radius (m)": format_value(score.radius_m, 0),
-    }
-
-
-def _printed(row: AttackRow) -> list[str] | None:
-    """Return the paper's values for the same cell, where it has any."""
-    return None if row.protected or row.answers != "list" else _table1().get((row.attack, row.dataset, row.k))
-
-
-@cache
-def _table1() -> dict[tuple[str, str, int], list[str]]:
-    """Read the paper's Table 1 by attack, population and k, without pandas, which attacks do not need."""
-    path = resources.files("nearveil.evaluation") / "paper_numbers" / "table1_attacks.csv"
-    return {
-        (row["method"].lower(), row["dataset"], int(row["k"])): [row["dist_m"], row["acc"], row["cost_s"]]
-        for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())
-    }
-
-
-def attack_document(row: AttackRow, best: BestAttacker | None) -> dict[str, Any]:
-    """Return one row for machines."""
-    score, of_lists = row.score, row.answers == "list"
-    known = ("attack", "answers", "dataset", "accounts", "protected")
-    counted = ("runs", "instances", "false_certificates")
-    return {
-        **{name: getattr(row, name) for name in known},
-        "k": row.k if of_lists else None,
-        "policy": row.policy or None,
-        **{name: getattr(score, name) for name in counted},
-        **_numbers({name: getattr(score, name) for name in ("dist_m", "cost_s", "queries", "acc", "certified")}),
-        **{name: _rounded(getattr(score, name)) for name in ("acc_served", "queries_p95", "radius_m", "radius_held")},
-        "bayes_dist_m": None if best is None else _rounded(best.dist_m),
-        "bayes_acc": None if best is None else _rounded(best.found),
-        "bayes": None if best is None else _best_document(best),
-    }
-
-
-def _best_document(best: BestAttacker) -> dict[str, Any]:
-    numbers: dict[str, Estimate] = {"dist_m": best.dist_m, "acc": best.found, "named": best.named}
-    if best.named_sparsest is not None:
-        numbers["named_sparsest"] = best.named_sparsest
-    return {"targets": best.targets, **_numbers(numbers)}
-
-
-def _numbers(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
-    """Return numbers, and beside them half the interval of each mean and the ends of that of each share."""
-    intervals = {
-        name: _rounded(one.half_width) if isinstance(one, Mean) else [_rounded(one.low), _rounded(one.high)]
-        for name, one in estimates.items()
-    }
-    return {**{name: _rounded(one) for name, one in estimates.items()}, "interval_95": intervals}
-
-
-def _rounded(value: Estimate | float | None) -> float | None:
-    number = value.value if isinstance(value, Mean | Share) else value
-    return None if number is None else round(number, 4)
-
-
-def best_attacker_text(best: BestAttacker, tau_m: float) -> str:
-    """Say what the Bayes attacker gets."""
-    said = (
-        f"  wrong by {_meters(best.dist_m)} m on average, within {tau_m:g} m in {_percent(best.found)};\n"
-        f"  names {_percent(best.named)} of people (its first guess is the right address)"
-    )
-    if best.named_sparsest is None:
-        return f"{said}."
-    return f"{said},\n  and {_percent(best.named_sparsest)} of the tenth who live where people are sparsest."
-
-
-def _percent(share: Share) -> str:
-    return f"{share.value:.1%} (95 % interval {share.low:.1%} to {share.high:.1%})"
-
-
-def _meters(mean: Mean) -> str:
-    return format_value(mean, 1 if mean.value < 100 else 0)

@@ -188,14 +188,14 @@ def test_an_attack_is_played_step_by_step_without_and_with_protection(console: "
                 console.locator("#scrub").fill(str(questions - 2))
             if 4 <= number < questions - 1 and questions > 20:
                 continue
-            assert console.locator("#caption").inner_text().startswith(f"Question {number} of {questions}:")
+            assert console.locator("#caption").inner_text().startswith(f"Query {number} of {questions},")
             console.get_by_role("button", name="Step", exact=True).click()
         assert console.locator("#caption").inner_text().startswith(f"After {questions} questions")
         assert console.get_by_role("button", name="Step", exact=True).is_disabled()
         assert console.locator("#verdict").is_visible()
         errors_m.append(float(re.sub(r"[^\d.]", "", console.locator("#error").inner_text())))
         console.get_by_role("button", name="Back").click()
-        assert console.locator("#caption").inner_text().startswith(f"Question {questions} of")
+        assert console.locator("#caption").inner_text().startswith(f"Query {questions} of")
         assert console.locator("#verdict").is_hidden()
     assert errors_m[0] <= 100 < errors_m[1]
     assert console.locator("#runs tbody tr").count() == runs + 2

@@ -83,15 +83,15 @@ function begin() {
   else play();
 }
 
-// From 0, the first question, to the number of questions, the result.
+// From 0, the first query, to the number of queries, the result.
 function go(number, { glide = true } = {}) {
   now = Math.min(Math.max(number, 0), last());
   const ended = now === last();
   const step = ended ? story.result : story.steps[now];
   ground.look(ground.box(step.view.centre, step.view.half_m), { glide });
   $("scrub").value = now;
-  $("scrub").setAttribute("aria-valuetext", ended ? "result" : `question ${now + 1} of ${last()}`);
-  $("scrub-text").textContent = ended ? `Result after ${count(last())} questions` : `Question ${now + 1} of ${last()}`;
+  $("scrub").setAttribute("aria-valuetext", ended ? "result" : `query ${now + 1} of ${last()}`);
+  $("scrub-text").textContent = ended ? `Result after ${count(last())} queries` : `Query ${now + 1} of ${last()}`;
   $("caption").textContent = step.text;
   $("back").disabled = now === 0;
   $("step").disabled = $("to-end").disabled = ended;

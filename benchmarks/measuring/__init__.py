@@ -1,1 +1,0 @@
-"""How things are measured, and how what was found is told."""

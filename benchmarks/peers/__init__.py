@@ -1,1 +1,0 @@
-"""What Nearveil is compared with, where it is not a single call."""
