@@ -1,180 +1,86 @@
-"""CrowdMap: where everybody can be who was seen in ranked lists from known places.
+"""CrowdMap: where everybody can be who was seen in ranked lists from known locations.
 
-A list says that, from its place, each person is nearer than the next, and that whoever is not on it is farther than its
-last person. All places of everybody that agree with all lists are equally likely; they are sampled by Metropolis moves
-of one person at a time. The samples of a person give an estimate and a radius that holds most of them.
+A list says that, from its place, each user is nearer than the next, and that users who are not on it are farther than
+its last one. Each rule costs a softplus of the difference of the two distances, so a rule that barely holds still
+pushes: solutions stay off the edges of what is possible. The softplus starts wide and narrows, as in annealing.
 
-Violated rules are allowed at a cost that grows while a map cools, so that a map can be found from a rough beginning,
-and so that a service whose answers contradict each other gives a map with many violations and not none at all.
+A map has several solutions. Each weighs the rules at random and begins elsewhere, so solutions spread over what the
+lists leave open. Where they disagree, the lists do not say where a user is.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, pairwise
 
 import numpy as np
+from scipy.optimize import minimize
 from scipy.spatial import cKDTree
+from scipy.special import expit
 
 from nearveil.attacks.oracle import Point
-from nearveil.kernels import kernel
 from nearveil.nearby.index import Person
 from nearveil.types import BoolArray, FloatArray, IntArray, Progress
 
-NOBODY = -1
-# People outside of a list who are compared with its last person: those who are nearest as far as is known.
-_OUTSIDERS = 6
-_LAY_OUT_ROUNDS = 15
-# Sweeps after which outsiders are chosen anew, because people have moved.
-_SWEEPS_AT_ONCE = 25
-# Shares of accepted moves between which the length of moves stays as it is.
-_RARELY, _OFTEN = 0.2, 0.5
-_LONGER = 1.25
-_LEAST_M = 0.1
-# Share of moves that are turns about a place: more while people may be on the wrong side of one.
-_EARLY_TURNS, _LATE_TURNS = 0.4, 0.1
-# Costs of violations, in units of the spacing of people in a list: they are e times less likely for each.
-COOLING = (2.0, 0.5, 0.15, 0.05)
-WARM = (0.15, 0.05)
+# Widths of the softplus in units of the reach of a list. More steps find the right arrangement more often, but take
+# longer. A solution that is known already skips the first.
+_COOLING = (0.3, 0.1, 0.03, 0.01)
+# How many solutions disagree. More give a steadier spread, but take longer; a third of them, the worst, begins again.
+_SOLUTIONS = 6
+# From places close to each other, all distances far away look alike. A stronger pull towards the places where a user
+# was listed keeps them nearer, but makes the estimate wrong by more.
+_PULL = 0.01
+# Users who always follow each other, in at least so many lists, share a point. With fewer, neighbors are merged by
+# chance; with more, users at one point push each other away.
+_ALWAYS_TOGETHER = 4
 
-
-@kernel
-def _more_violated(distances: FloatArray, members: IntArray, size: int, rank: int, new: float) -> float:
-    """By how many metres more the rules of one list about a person are violated at another distance."""
-    old = distances[rank]
-    if rank >= size:
-        low = distances[size - 1]
-        return max(low - new, 0.0) - max(low - old, 0.0)
-    low = distances[rank - 1] if rank > 0 else 0.0
-    violated = max(low - new, 0.0) - max(low - old, 0.0)
-    last = rank + 1
-    # The next on the list is farther, or everybody outside of it.
-    while last < len(members) and members[last] != NOBODY:
-        high = distances[last]
-        violated += max(new - high, 0.0) - max(old - high, 0.0)
-        if last < size:
-            break
-        last += 1
-    return violated
-
-
-@kernel
-def _sweep(
-    points: FloatArray,
-    places: FloatArray,
-    members: IntArray,
-    sizes: IntArray,
-    distances: FloatArray,
-    first: IntArray,
-    lists: IntArray,
-    ranks: IntArray,
-    costs_m: FloatArray,
-    steps_m: FloatArray,
-    accepted: IntArray,
-    half_extent_m: FloatArray,
-    turns: float,
-    sweeps: int,
-    seed: int,
-) -> None:
-    """Move everybody once per sweep, if the move agrees with the lists; changes points, distances and counts."""
-    np.random.seed(seed)  # noqa: NPY002 - the generator that compiled code has
-    fresh = np.empty(0)
-    for _ in range(sweeps):
-        for i in range(len(points)):
-            begin, end = first[i], first[i + 1]
-            if begin == end:
-                continue
-            x, y = points[i, 0], points[i, 1]
-            if np.random.random() < turns:  # noqa: NPY002
-                # A turn about a place where the person is listed leaves that list as it is, and finds the other side.
-                q = lists[begin + int(np.random.random() * (end - begin))]  # noqa: NPY002
-                angle = 2 * math.pi * np.random.random()  # noqa: NPY002
-                dx, dy = x - places[q, 0], y - places[q, 1]
-                x = places[q, 0] + math.cos(angle) * dx - math.sin(angle) * dy
-                y = places[q, 1] + math.sin(angle) * dx + math.cos(angle) * dy
-                turned = True
-            else:
-                x += steps_m[i] * np.random.normal()  # noqa: NPY002
-                y += steps_m[i] * np.random.normal()  # noqa: NPY002
-                turned = False
-            if abs(x) > half_extent_m[0] or abs(y) > half_extent_m[1]:
-                continue
-            if len(fresh) < end - begin:
-                fresh = np.empty(2 * (end - begin))
-            # Drawn before the sum, so that most bad moves are given up early.
-            room = -math.log(1.0 - np.random.random())  # noqa: NPY002
-            change = 0.0
-            for e in range(begin, end):
-                q = lists[e]
-                new = math.sqrt((x - places[q, 0]) ** 2 + (y - places[q, 1]) ** 2)
-                fresh[e - begin] = new
-                change += _more_violated(distances[q], members[q], sizes[q], ranks[e], new) / costs_m[q]
-            if change > room:
-                continue
-            points[i, 0], points[i, 1] = x, y
-            for e in range(begin, end):
-                distances[lists[e], ranks[e]] = fresh[e - begin]
-            if not turned:
-                accepted[i] += 1
-
-
-@kernel
-def _lay_out(points: FloatArray, which: BoolArray, places: FloatArray, first: IntArray, lists: IntArray,
-             radii_m: FloatArray, rounds: int) -> None:  # fmt: skip
-    """Move some people to guessed distances from places, as well as they can all be met."""
-    for _ in range(rounds):
-        for i in range(len(points)):
-            if not which[i] or first[i] == first[i + 1]:
-                continue
-            x, y, total = 0.0, 0.0, 0.0
-            for e in range(first[i], first[i + 1]):
-                q = lists[e]
-                dx, dy = points[i, 0] - places[q, 0], points[i, 1] - places[q, 1]
-                distance = math.sqrt(dx * dx + dy * dy) + 1e-9
-                weight = 1.0 / (radii_m[e] * radii_m[e] + 1.0)
-                x += weight * (places[q, 0] + dx * radii_m[e] / distance)
-                y += weight * (places[q, 1] + dy * radii_m[e] / distance)
-                total += weight
-            points[i, 0], points[i, 1] = x / total, y / total
+# A solution counts if it breaks rules by at most twice as much as the best, and by this much, in units of the reach.
+_CREDIBLE = 3e-4
+# Steps between two lists, in units of their reach, that tell how far it is.
+TELLING = (0.12, 0.8)
+import os
+GT = float(os.environ.get('GT', 0))
+_NEIGHBORS = 6
+# Rules between neighbors in a list alone would spread an order slowly.
+_GAPS = (1, 2, 4, 8, 16, 32)
+_LAY_OUT_ROUNDS, _MOST_STEPS = 15, 60
 
 
 class CrowdMap:
-    """Ranked lists, and samples of where everybody in them can be.
+    """Ranked lists, and where everybody on them can be.
 
     Parameters
     ----------
     k : int
-        How many people a full list has; a person who is not on a full one is farther than its last.
+        Length of a full list. A user who is not on a full list is farther than its last one.
     half_extent_m : (float, float)
-        Half width and half height of the public region, which everybody is in.
-    chains : int
-        Independent beginnings. Where they disagree, what one of them believes is not what the lists say.
+        Half width and half height of the public region, which has everybody.
 
     Attributes
     ----------
     people : list of Person
         Everybody who was listed, in the order of the rows of all arrays.
     answers : list of list of int
-        The lists, as numbers of people.
-    samples : ndarray of shape (samples, people, 2)
-        Places that agree with the lists, of the last fit and of all chains.
+        The lists, as rows.
+    samples : ndarray of shape (solutions, users, 2)
+        Those solutions of the last fit that are about as good as the best.
     """
 
-    def __init__(
-        self, k: int, half_extent_m: tuple[float, float], rng: np.random.Generator, *, chains: int = 2
-    ) -> None:
-        self.k, self._half_extent_m = k, np.array(half_extent_m)
+    def __init__(self, k: int, half_extent_m: tuple[float, float], rng: np.random.Generator) -> None:
+        self.k, self._half_extent_m, self._rng = k, np.array(half_extent_m), rng
         self.people: list[Person] = []
         self.answers: list[list[int]] = []
         self.samples = np.empty((1, 0, 2))
         self._number: dict[Person, int] = {}
         self._places: list[Point] = []
-        self._chains = [_Chain(k, self._half_extent_m, one) for one in rng.spawn(chains)]
+        self._solutions: list[FloatArray] = []
+        self._rules = np.empty((0, 3), dtype=np.int64)
+        self._reach_m = np.empty(0)
 
     def add(self, place: Point, answer: Sequence[Person]) -> list[int]:
-        """Learn a list, and return the rows of the people on it."""
+        """Learn a list, and return the rows of the users on it."""
         for person in answer:
             if person not in self._number:
                 self._number[person] = len(self.people)
@@ -192,187 +98,250 @@ class CrowdMap:
         """Where lists were asked for."""
         return np.array(self._places).reshape(-1, 2)
 
-    def seen(self) -> IntArray:
-        """How many lists each person is on."""
-        return np.bincount(_joined(self.answers), minlength=len(self.people))
+    @property
+    def is_sure(self) -> bool:
+        """Whether at least half of the solutions are about as good as the best."""
+        return 2 * len(self.samples) >= _SOLUTIONS
 
-    def steps_of(self, sweeps: int, cooling: Sequence[float]) -> int:
-        """How many sweeps `fit` reports."""
-        return len(self._chains) * sweeps * (len(cooling) + 2)
-
-    def fit(
-        self, guess_m: FloatArray | None, *, sweeps: int, samples: int, cooling: Sequence[float],
-        progress: Progress | None = None,
-    ) -> None:  # fmt: skip
-        """Find places that agree with all lists, and sample them.
-
-        ``guess_m``, the reach of each list, is needed where nobody is known yet. ``sweeps`` are spent at each
-        temperature, and twice as many on the samples.
-        """
-        if not self.people:
-            return
-
-        def run(one: _Chain) -> FloatArray:
-            one.enter_new(self.places, self.answers, len(self.people), guess_m)
-            one.hold(self.places, self.answers)
-            for cost in cooling:
-                one.sample(cost, sweeps, 1, _EARLY_TURNS, progress)
-            return one.sample(cooling[-1], 2 * sweeps, samples, _LATE_TURNS, progress)
-
-        # Compiled code lets other threads run.
-        with ThreadPoolExecutor(len(self._chains)) as threads:
-            self.samples = np.concatenate(list(threads.map(run, self._chains)))
+    def reach_m(self) -> float:
+        """Return how far a list usually reaches."""
+        return float(np.median(self._reach_m))
 
     def estimates(self) -> FloatArray:
-        """Return the mean of everybody's samples."""
-        return np.asarray(self.samples.mean(axis=0))
+        """Return the median of everybody's samples."""
+        return np.asarray(np.median(self.samples, axis=0))
 
-    def radii_m(self, share: float) -> FloatArray:
-        """Return how far from the estimates this share of everybody's samples is at most."""
-        away_m = np.hypot(*np.moveaxis(self.samples - self.estimates(), 2, 0))
-        return np.asarray(np.quantile(away_m, share, axis=0))
+    def away_m(self) -> FloatArray:
+        """Return how far each sample is from the estimate, of shape (solutions, users)."""
+        return np.asarray(np.hypot(*np.moveaxis(self.samples - self.estimates(), 2, 0)))
+
+    def points_apart(self) -> int:
+        """Return how many different points users have who were seen often enough to tell."""
+        often = np.bincount(_joined(self.answers), minlength=len(self.people)) >= _ALWAYS_TOGETHER
+        return len(np.unique(self._first_at_point()[often]))
 
     def disorder(self) -> float:
-        """Share of neighbors in lists whose order the map gets wrong, of those not in the same order everywhere.
+        """Return the share of the rules that the best solution breaks, of those about pairs seen in both orders.
 
-        Two people at the same place are always in the same order, which no map can explain and which means nothing.
+        Two users at one point are always in the same order, which no map can explain and which means nothing.
         """
-        pairs = [(q, a, b) for q, answer in enumerate(self.answers) for a, b in pairwise(answer)]
-        if not pairs:
-            return 0.0
-        q, near, far = np.array(pairs).T
+        q, near, far = self._rules.T
         telling = np.isin(near * len(self.people) + far, far * len(self.people) + near)
-        places, points = self.places[q], self.samples[-1]
-        wrong = np.hypot(*(points[near] - places).T) > np.hypot(*(points[far] - places).T)
-        return float(np.mean(wrong[telling])) if telling.any() else 0.0
+        if not telling.any():
+            return 0.0
+        nearer_m, farther_m = self._distances_m(self._solutions[-1], self._rules[telling])
+        return float(np.mean(nearer_m > farther_m))
 
-
-class _Chain:
-    """Places of everybody that are moved, one person at a time, within what the lists allow."""
-
-    def __init__(self, k: int, half_extent_m: FloatArray, rng: np.random.Generator) -> None:
-        self._k, self._half_extent_m, self._rng = k, half_extent_m, rng
-        self._points, self._steps_m = np.empty((0, 2)), np.empty(0)
-        self._places, self._listed, self._sizes = np.empty((0, 2)), np.empty((0, k), dtype=int), np.empty(0, dtype=int)
-
-    def enter_new(
-        self, places: FloatArray, answers: Sequence[Sequence[int]], people: int, guess_m: FloatArray | None
-    ) -> None:
-        """Put those who are new at distances that fit their ranks among those who are known."""
-        known = len(self._points)
-        new = np.arange(people) >= known
-        if not new.any():
+    def fit(self, *, afresh: bool = False, progress: Progress | None = None) -> None:
+        """Find places for everybody from which all lists come out sorted; ``afresh`` forgets what was found before."""
+        if not self.people:
             return
-        points, steps_m = np.zeros((people, 2)), np.zeros(people)
-        points[:known], steps_m[:known] = self._points, self._steps_m
-        radii = [
-            self._radii_m(place, answer, None if guess_m is None else float(guess_m[q]))
-            for q, (place, answer) in enumerate(zip(places, answers, strict=True))
-        ]
-        sizes = [len(answer) for answer in answers]
-        first, lists, radii_m = _by_person(
-            np.repeat(np.arange(len(places)), sizes), _joined(answers), np.concatenate(radii), people
-        )
-        for i in np.flatnonzero(new):
-            entries = slice(first[i], first[i + 1])
-            nearest = int(np.argmin(radii_m[entries]))
-            radius_m = float(radii_m[entries][nearest])
-            # Aside of the nearest place: at the place itself no direction is better than another.
-            points[i] = places[lists[entries][nearest]] + self._rng.normal(0, radius_m + _LEAST_M, 2)
-            steps_m[i] = radius_m / 2 + _LEAST_M
-        _lay_out(points, new, places, first, lists, radii_m, _LAY_OUT_ROUNDS)
-        self._points = np.clip(points, -self._half_extent_m, self._half_extent_m)
-        self._steps_m = steps_m
-
-    def _radii_m(self, place: FloatArray, answer: Sequence[int], guess_m: float | None) -> FloatArray:
-        """Guess the distances of a list: between those who are known, and as the root of the rank where nobody is."""
-        people = np.array(answer, dtype=int)
-        evenly = np.sqrt((np.arange(len(people)) + 0.7) / max(len(people), 1))
-        old = people < len(self._points)
-        if guess_m is not None or not old.any():
-            return evenly * (float(self._half_extent_m.min()) if guess_m is None else guess_m)
-        distances_m = np.sort(np.hypot(*(self._points[people[old]] - place).T))
-        ranks = np.flatnonzero(old)
-        guess = np.interp(np.arange(len(people)), ranks, distances_m)
-        return np.asarray(guess * evenly / np.clip(evenly, evenly[ranks[0]], evenly[ranks[-1]]))
-
-    def hold(self, places: FloatArray, answers: Sequence[Sequence[int]]) -> None:
-        """Take the lists that places have to agree with."""
-        self._places = places
-        self._sizes = np.array([len(answer) for answer in answers])
-        self._listed = np.full((len(places), self._k), NOBODY)
-        self._listed[np.arange(self._k) < self._sizes[:, None]] = _joined(answers)
-
-    def sample(
-        self, cost: float, sweeps: int, samples: int, turns: float, progress: Progress | None = None
-    ) -> FloatArray:
-        """Move everybody for so many sweeps, and return places at regular times."""
-        kept = []
-        each = max(1, sweeps // samples)
-        for number in range(samples):
-            for done in range(0, each, _SWEEPS_AT_ONCE):
-                if done or number * each % _SWEEPS_AT_ONCE < each:
-                    work = self._work(cost)
-                self._sweep(work, min(_SWEEPS_AT_ONCE, each - done), turns)
-            kept.append(self._points.copy())
+        count, places = len(self.people), self.places
+        lists, users = np.repeat(np.arange(len(places)), [*map(len, self.answers)]), _joined(self.answers)
+        seen = np.bincount(users, minlength=count)[:, None]
+        self._reach_m = self._reaches_m()
+        homes = _sums(users, places[lists], count) / seen
+        scales_m = _sums(users, self._reach_m[lists, None], count) / seen
+        told, first = self._told(), self._first_at_point()
+        begun_again = _SOLUTIONS if afresh or not self._solutions else _SOLUTIONS // 3
+        found = []
+        for number in range(_SOLUTIONS):
+            points, known = homes, np.zeros(count, dtype=np.bool_)
+            if number >= begun_again:
+                old = self._solutions[number]
+                points, known = np.vstack([old, homes[len(old) :]]), np.arange(count) < len(old)
+            own_homes = self._scattered(homes, scales_m)
+            for width in _COOLING[number >= begun_again :]:
+                points = np.where(known[:, None], points, self._scattered(homes, scales_m))
+                points = self._lay_out(points, known)
+                self._rules = self._merged(np.concatenate([told, self._outside(points)]), first)
+                points = self._sort(points, width, own_homes, scales_m)[first]
+                strains = self._strains_m(points) / scales_m[:, 0]
+                # A user on the wrong side of a place fits badly, and is laid out again.
+                known = strains < max(0.3 * float(strains.max()), 0.01)
+            found.append((float(strains.mean()), number, points))
             if progress:
-                progress(each)
-        return np.array(kept)
+                progress(1)
+        found.sort(reverse=True)
+        self._solutions = [points for _, _, points in found]
+        self.samples = np.array([points for strain, _, points in found if strain <= 2 * found[-1][0] + _CREDIBLE])
 
-    def _sweep(self, work: tuple[FloatArray | IntArray, ...], sweeps: int, turns: float) -> None:
-        accepted = np.zeros(len(self._points), dtype=np.int64)
-        _sweep(self._points, *work, self._steps_m, accepted, self._half_extent_m, turns, sweeps,
-               int(self._rng.integers(2**31)))  # fmt: skip
-        share = accepted / (sweeps * (1 - turns))
-        self._steps_m *= np.where(share < _RARELY, 1 / _LONGER, np.where(share > _OFTEN, _LONGER, 1.0))
-        np.clip(self._steps_m, _LEAST_M, self._half_extent_m.max(), out=self._steps_m)
+    def _scattered(self, homes: FloatArray, scales_m: FloatArray) -> FloatArray:
+        return homes + self._rng.normal(0, 0.5, homes.shape) * scales_m
 
-    def _work(self, cost: float) -> tuple[FloatArray | IntArray, ...]:
-        """The lists with their outsiders as arrays, and where each person is in them."""
-        places, sizes = self._places, self._sizes
-        members = np.column_stack([self._listed, self._outsiders()])
-        q, rank = np.nonzero(members != NOBODY)
-        person = members[q, rank]
-        distances = np.zeros(members.shape)
-        distances[q, rank] = np.hypot(*(self._points[person] - places[q]).T)
-        reach_m = distances[np.arange(len(places)), np.maximum(sizes - 1, 0)]
-        first, lists, ranks = _by_person(q, person, rank, len(self._points))
-        costs_m = cost * np.maximum(reach_m / np.maximum(sizes, 1), _LEAST_M)
-        return places, members, sizes, distances, first, lists, ranks, costs_m
+    def _reaches_m(self) -> FloatArray:
+        """How far each list reaches: as the last fit has it, within what the lists asked for nearby say."""
+        places = self.places
+        if len(places) == 1:
+            return np.full(1, float(self._half_extent_m.min()))
+        away_m, near = cKDTree(places).query(places, [*range(2, min(len(places), _NEIGHBORS + 1) + 1)])
+        reaches_m = []
+        for q, answer in enumerate(self.answers):
+            steps = np.array([step_between(answer, self.answers[other]) for other in near[q]])
+            telling = (steps >= TELLING[0]) & (steps <= TELLING[1])
+            telling[0] |= not telling.any()
+            guess_m = min(max(float(np.median(away_m[q][telling] / steps[telling])), 1.0), *self._half_extent_m)
+            if self._solutions and answer and answer[-1] < len(self._solutions[0]):
+                lasts = np.array([points[answer[-1]] for points in self._solutions])
+                guess_m = float(np.clip(np.median(np.hypot(*(lasts - places[q]).T)), guess_m / 2, guess_m))
+            reaches_m.append(guess_m)
+        return np.array(reaches_m)
 
-    def _outsiders(self) -> IntArray:
-        """The nearest people who are not on each list; nobody where a list is not full, which has everybody."""
-        count = min(self._k + _OUTSIDERS, len(self._points))
-        _, near = cKDTree(self._points).query(self._places, [*range(1, count + 1)])
-        listed = _contains(self._listed, near)
-        order = np.argsort(listed, axis=1, kind="stable")
-        outside = np.where(np.take_along_axis(listed, order, 1), NOBODY, np.take_along_axis(near, order, 1))
-        outside = np.pad(outside, ((0, 0), (0, _OUTSIDERS)), constant_values=NOBODY)[:, :_OUTSIDERS]
-        return np.where((self._sizes == self._k)[:, None], outside, NOBODY)
+    def _told(self) -> IntArray:
+        """Rows (list, nearer user, farther user) of all that the lists say of the users on them."""
+        pairs = [
+            (q, answer[:-gap], answer[gap:])
+            for q, answer in enumerate(map(np.array, self.answers))
+            for gap in _GAPS
+            if gap < len(answer)
+        ]
+        return _stacked(pairs)
 
+    def _outside(self, points: FloatArray) -> IntArray:
+        """The rules about users who are not on full lists: of those near enough to matter."""
+        full = [q for q, answer in enumerate(self.answers) if len(answer) == self.k]
+        if not full:
+            return _stacked([])
+        near = cKDTree(points).query(self.places[full], [*range(1, min(3 * self.k, len(points)) + 1)])[1]
+        missing = [np.setdiff1d(row, self.answers[q]) for q, row in zip(full, near, strict=True)]
+        return _stacked(
+            [(q, np.full(len(row), self.answers[q][-1]), row) for q, row in zip(full, missing, strict=True)]
+        )
 
-@kernel
-def _contains(rows: IntArray, values: IntArray) -> BoolArray:
-    """Whether each value is in its row."""
-    found = np.zeros(values.shape, dtype=np.bool_)
-    for q in range(len(rows)):
-        for c in range(values.shape[1]):
-            for r in range(rows.shape[1]):
-                if rows[q, r] == values[q, c]:
-                    found[q, c] = True
-                    break
-    return found
+    def _merged(self, rules: IntArray, first: IntArray) -> IntArray:
+        """One rule for all users at two points: more of the same would make solutions agree too well."""
+        if (first == np.arange(len(first))).all():
+            return rules
+        rules = np.column_stack([rules[:, 0], first[rules[:, 1:]]])
+        return np.unique(rules[rules[:, 1] != rules[:, 2]], axis=0)
+
+    def _first_at_point(self) -> IntArray:
+        """For each user the first one who seems to share their point.
+
+        They follow each other in every list, in one order that says nothing of distances. Taken for distances, it would
+        push the last of them away from all places at once.
+        """
+        seen = Counter(chain.from_iterable(self.answers))
+        follows = Counter(pair for answer in self.answers for pair in pairwise(answer))
+        ends = Counter(answer[-1] for answer in self.answers if len(answer) == self.k)
+        leader = {
+            after: before
+            for (before, after), times in follows.items()
+            if times >= _ALWAYS_TOGETHER and times == seen[after] and times + ends[before] >= seen[before]
+        }
+        first = np.arange(len(self.people))
+        for number in leader:
+            while first[number] in leader:
+                first[number] = leader[int(first[number])]
+        return first
+
+    def _sort(self, points: FloatArray, width: float, homes: FloatArray, scales_m: FloatArray) -> FloatArray:
+        """Move points to a minimum of what the rules cost, each rule with a random weight."""
+        count = len(points)
+        q, near, far = self._rules.T
+        # Many rules are about the same user and list, whose distance is computed once.
+        pairs, at = np.unique(np.concatenate([q * count + near, q * count + far]), return_inverse=True)
+        near, far = at[: len(q)], at[len(q) :]
+        places, users = self.places[pairs // count], pairs % count
+        widths_m = width * self._reach_m[q]
+        weights = self._rng.exponential(1, len(q))
+
+        def cost(flat: FloatArray) -> tuple[float, FloatArray]:
+            moved = flat.reshape(-1, 2) * scales_m
+            aside = moved[users] - places
+            # A millimeter keeps the gradient finite where a user is at the place itself.
+            distances_m = np.sqrt(aside[:, 0] ** 2 + aside[:, 1] ** 2 + 1e-6)
+            wrong = (distances_m[near] - distances_m[far]) / widths_m
+            slopes = expit(wrong)
+            # This is log(1 + exp(wrong)), without a second exponential.
+            softplus = np.maximum(wrong, 0.0) - np.log(np.maximum(slopes, 1.0 - slopes))
+            slopes *= weights
+            pushes = np.bincount(near, slopes, len(pairs)) - np.bincount(far, slopes, len(pairs))
+            pull = _PULL * (moved - homes)
+            gradient = _sums(users, aside * (pushes / distances_m)[:, None], count) * scales_m + pull
+            total = (weights * widths_m * softplus).sum() + 0.5 * (pull * (moved - homes) / scales_m).sum()
+            return float(total), gradient.ravel()
+
+        options = {"maxiter": _MOST_STEPS, "gtol": GT * float(scales_m.mean())}
+        found = minimize(cost, (points / scales_m).ravel(), jac=True, method="CG", options=options)
+        return np.clip(found.x.reshape(-1, 2) * scales_m, -self._half_extent_m, self._half_extent_m)
+
+    def _distances_m(self, points: FloatArray, rules: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Distances of the nearer and the farther user of each rule."""
+        q, near, far = rules.T
+        places = self.places[q]
+        return np.hypot(*(points[near] - places).T), np.hypot(*(points[far] - places).T)
+
+    def _strains_m(self, points: FloatArray) -> FloatArray:
+        """By how many meters the rules about each user are broken on average; rules that hold count as zero."""
+        nearer_m, farther_m = self._distances_m(points, self._rules)
+        broken_m = np.tile(np.maximum(nearer_m - farther_m, 0.0), 2)
+        users = np.concatenate([self._rules[:, 1], self._rules[:, 2]])
+        rules = np.bincount(users, minlength=len(points))
+        return np.asarray(np.bincount(users, broken_m, len(points)) / np.maximum(rules, 1))
+
+    def _lay_out(self, points: FloatArray, known: BoolArray) -> FloatArray:
+        """Put users who are not known at distances that fit their ranks among those who are."""
+        guesses = []
+        for q, answer in enumerate(map(np.array, self.answers)):
+            if not len(answer) or known[answer].all():
+                continue
+            ranks, old = np.arange(len(answer)), np.flatnonzero(known[answer])
+            # Where nobody is known, users are taken to be spread evenly, so distance grows as the root of the rank.
+            evenly = np.sqrt((ranks + 0.7) / len(answer))
+            radii_m = evenly * self._reach_m[q]
+            if len(old):
+                distances_m = np.sort(np.hypot(*(points[answer[old]] - self.places[q]).T))
+                radii_m = np.interp(ranks, old, distances_m) * evenly / np.clip(evenly, evenly[old[0]], evenly[old[-1]])
+            guesses.append(np.column_stack([np.full(len(answer), q), answer, radii_m])[~known[answer]])
+            if len(answer) == self.k:
+                absent = np.setdiff1d(np.flatnonzero(~known), answer)
+                guesses.append(np.column_stack([np.full(len(absent), q), absent, np.full(len(absent), -radii_m.max())]))
+        if not guesses:
+            return points
+        lists, users, radii_m = np.concatenate(guesses).T
+        users, places = users.astype(int), self.places[lists.astype(int)]
+        for _ in range(_LAY_OUT_ROUNDS):
+            aside = points[users] - places
+            distances_m = np.hypot(*aside.T)[:, None] + 1e-9
+            goals = places + aside * np.abs(radii_m)[:, None] / distances_m
+            # A negative radius is a least one.
+            counts = ((radii_m > 0) | (distances_m[:, 0] < -radii_m)).astype(float)[:, None]
+            total = _sums(users, counts, len(points))
+            points = np.where(total > 0, _sums(users, goals * counts, len(points)) / np.maximum(total, 1), points)
+        return points
 
 
 def _joined(answers: Sequence[Sequence[int]]) -> IntArray:
     return np.fromiter(chain.from_iterable(answers), dtype=np.int64)
 
 
-def _by_person(
-    lists: IntArray, people: IntArray, values: FloatArray | IntArray, count: int
-) -> tuple[IntArray, IntArray, FloatArray | IntArray]:
-    """Sort entries of lists by person: where each person begins, the lists, the values."""
-    order = np.argsort(people, kind="stable")
-    first = np.zeros(count + 1, dtype=np.int64)
-    first[1:] = np.cumsum(np.bincount(people, minlength=count))
-    return first, lists[order], values[order]
+def _stacked(rules: Sequence[tuple[int, IntArray, IntArray]]) -> IntArray:
+    rows = [np.column_stack([np.full(len(near), q), near, far]) for q, near, far in rules]
+    return np.concatenate([np.empty((0, 3), dtype=np.int64), *rows])
+
+
+def _sums(index: IntArray, values: FloatArray, count: int) -> FloatArray:
+    """Sum rows by index."""
+    return np.column_stack([np.bincount(index, column, count) for column in values.T])
+
+
+def step_between(a: Sequence[Person], b: Sequence[Person]) -> float:
+    """Return how far apart two lists were asked for, in units of their reach, where users are spread evenly."""
+    length, rank = min(len(a), len(b)), {person: number for number, person in enumerate(b)}
+    later = [max(number, rank[person]) for number, person in enumerate(a) if person in rank]
+    # The share of users that the beginnings of both have in common, averaged over their lengths.
+    shares = 1 / np.arange(1, length + 1)
+    alike = sum(float(shares[number:].sum()) for number in later) / length if length else 0.0
+    return float(np.interp(-alike, -_LIKENESSES, _STEPS))
+
+
+def _even_likeness(step: float) -> float:
+    """Likeness of two lists where users are spread evenly, for places so far apart in units of a list's reach."""
+    depths = (np.arange(100) + 0.5) / 100
+    apart = np.minimum(step / np.sqrt(depths), 2)
+    return float(np.mean(2 / math.pi * np.arccos(apart / 2) - apart / math.pi * np.sqrt(1 - apart**2 / 4)))
+
+
+_STEPS = np.linspace(0.02, 2, 100)
+_LIKENESSES = np.array([_even_likeness(step) for step in _STEPS])
