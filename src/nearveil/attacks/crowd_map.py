@@ -28,7 +28,7 @@ from nearveil.types import BoolArray, FloatArray, IntArray, Progress
 # longer. A solution that is known already skips the first.
 _COOLING = (0.3, 0.1, 0.03, 0.01)
 # How many solutions disagree. More give a steadier spread, but take longer; a third of them, the worst, begins again.
-_SOLUTIONS = 6
+SOLUTIONS = 6
 # From places close to each other, all distances far away look alike. A stronger pull towards the places where a user
 # was listed keeps them nearer, but makes the estimate wrong by more.
 _PULL = 0.01
@@ -41,8 +41,11 @@ _CREDIBLE = 3e-4
 # Steps between two lists, in units of their reach, that tell how far it is.
 TELLING = (0.12, 0.8)
 import os
-GT = float(os.environ.get('GT', 0))
+W1, HH, EACH, SAMP = int(os.environ.get('W1', 1)), float(os.environ.get('HH', .4)), int(os.environ.get('EACH', 20)), int(os.environ.get('SAMP', 8))
+OUTS = 3
+GT = float(os.environ.get('GT', 0.1))
 _NEIGHBORS = 6
+MOST_DISORDER = 0.2
 # Rules between neighbors in a list alone would spread an order slowly.
 _GAPS = (1, 2, 4, 8, 16, 32)
 _LAY_OUT_ROUNDS, _MOST_STEPS = 15, 60
@@ -101,7 +104,7 @@ class CrowdMap:
     @property
     def is_sure(self) -> bool:
         """Whether at least half of the solutions are about as good as the best."""
-        return 2 * len(self.samples) >= _SOLUTIONS
+        return 2 * self.good >= SOLUTIONS
 
     def reach_m(self) -> float:
         """Return how far a list usually reaches."""
@@ -114,6 +117,11 @@ class CrowdMap:
     def away_m(self) -> FloatArray:
         """Return how far each sample is from the estimate, of shape (solutions, users)."""
         return np.asarray(np.hypot(*np.moveaxis(self.samples - self.estimates(), 2, 0)))
+
+    def radii_m(self, share: float) -> FloatArray:
+        """Return how far from the estimate a user is with this probability, if errors are Gaussian."""
+        square_m = (self.away_m() ** 2).sum(axis=0) / max(len(self.samples) - 1, 1)
+        return np.asarray(np.sqrt(square_m * -math.log(1 - share)))
 
     def points_apart(self) -> int:
         """Return how many different points users have who were seen often enough to tell."""
@@ -132,7 +140,7 @@ class CrowdMap:
         nearer_m, farther_m = self._distances_m(self._solutions[-1], self._rules[telling])
         return float(np.mean(nearer_m > farther_m))
 
-    def fit(self, *, afresh: bool = False, progress: Progress | None = None) -> None:
+    def fit(self, progress: Progress | None = None, *, afresh: bool = False) -> None:
         """Find places for everybody from which all lists come out sorted; ``afresh`` forgets what was found before."""
         if not self.people:
             return
@@ -143,9 +151,9 @@ class CrowdMap:
         homes = _sums(users, places[lists], count) / seen
         scales_m = _sums(users, self._reach_m[lists, None], count) / seen
         told, first = self._told(), self._first_at_point()
-        begun_again = _SOLUTIONS if afresh or not self._solutions else _SOLUTIONS // 3
+        begun_again = SOLUTIONS if afresh or not self._solutions else SOLUTIONS // 3
         found = []
-        for number in range(_SOLUTIONS):
+        for number in range(SOLUTIONS):
             points, known = homes, np.zeros(count, dtype=np.bool_)
             if number >= begun_again:
                 old = self._solutions[number]
@@ -155,16 +163,18 @@ class CrowdMap:
                 points = np.where(known[:, None], points, self._scattered(homes, scales_m))
                 points = self._lay_out(points, known)
                 self._rules = self._merged(np.concatenate([told, self._outside(points)]), first)
-                points = self._sort(points, width, own_homes, scales_m)[first]
+                drawn = self._sort(points, width, own_homes, scales_m, SAMP if width == _COOLING[-1] else 0)[:, first]
+                points = drawn[0]
                 strains = self._strains_m(points) / scales_m[:, 0]
                 # A user on the wrong side of a place fits badly, and is laid out again.
                 known = strains < max(0.3 * float(strains.max()), 0.01)
-            found.append((float(strains.mean()), number, points))
+            found.append((float(strains.mean()), number, points, drawn[1:] if SAMP else drawn))
             if progress:
                 progress(1)
         found.sort(reverse=True)
-        self._solutions = [points for _, _, points in found]
-        self.samples = np.array([points for strain, _, points in found if strain <= 2 * found[-1][0] + _CREDIBLE])
+        self._solutions = [points for _, _, points, _ in found]
+        self.good = sum(f[0] <= 2 * found[-1][0] + _CREDIBLE for f in found)
+        self.samples = np.concatenate([drawn for strain, _, _, drawn in found if strain <= 2 * found[-1][0] + _CREDIBLE])
 
     def _scattered(self, homes: FloatArray, scales_m: FloatArray) -> FloatArray:
         return homes + self._rng.normal(0, 0.5, homes.shape) * scales_m
@@ -202,7 +212,7 @@ class CrowdMap:
         full = [q for q, answer in enumerate(self.answers) if len(answer) == self.k]
         if not full:
             return _stacked([])
-        near = cKDTree(points).query(self.places[full], [*range(1, min(3 * self.k, len(points)) + 1)])[1]
+        near = cKDTree(points).query(self.places[full], [*range(1, min(OUTS * self.k, len(points)) + 1)])[1]
         missing = [np.setdiff1d(row, self.answers[q]) for q, row in zip(full, near, strict=True)]
         return _stacked(
             [(q, np.full(len(row), self.answers[q][-1]), row) for q, row in zip(full, missing, strict=True)]
@@ -235,36 +245,51 @@ class CrowdMap:
                 first[number] = leader[int(first[number])]
         return first
 
-    def _sort(self, points: FloatArray, width: float, homes: FloatArray, scales_m: FloatArray) -> FloatArray:
-        """Move points to a minimum of what the rules cost, each rule with a random weight."""
+    def _sort(self, points: FloatArray, width: float, homes: FloatArray, scales_m: FloatArray, samples: int) -> FloatArray:
+        """Move points to a minimum of what the rules cost, each with a random weight; then sample."""
         count = len(points)
         q, near, far = self._rules.T
-        # Many rules are about the same user and list, whose distance is computed once.
         pairs, at = np.unique(np.concatenate([q * count + near, q * count + far]), return_inverse=True)
         near, far = at[: len(q)], at[len(q) :]
         places, users = self.places[pairs // count], pairs % count
         widths_m = width * self._reach_m[q]
         weights = self._rng.exponential(1, len(q))
 
-        def cost(flat: FloatArray) -> tuple[float, FloatArray]:
+        def parts(flat):
             moved = flat.reshape(-1, 2) * scales_m
             aside = moved[users] - places
-            # A millimeter keeps the gradient finite where a user is at the place itself.
             distances_m = np.sqrt(aside[:, 0] ** 2 + aside[:, 1] ** 2 + 1e-6)
             wrong = (distances_m[near] - distances_m[far]) / widths_m
-            slopes = expit(wrong)
-            # This is log(1 + exp(wrong)), without a second exponential.
+            return moved, aside, distances_m, wrong, expit(wrong)
+
+        def cost(flat: FloatArray) -> tuple[float, FloatArray]:
+            moved, aside, distances_m, wrong, slopes = parts(flat)
             softplus = np.maximum(wrong, 0.0) - np.log(np.maximum(slopes, 1.0 - slopes))
-            slopes *= weights
+            slopes = slopes * weights / widths_m
             pushes = np.bincount(near, slopes, len(pairs)) - np.bincount(far, slopes, len(pairs))
-            pull = _PULL * (moved - homes)
+            pull = _PULL / width * (moved - homes) / scales_m
             gradient = _sums(users, aside * (pushes / distances_m)[:, None], count) * scales_m + pull
-            total = (weights * widths_m * softplus).sum() + 0.5 * (pull * (moved - homes) / scales_m).sum()
+            total = (weights * softplus).sum() + 0.5 * (pull * (moved - homes) / scales_m).sum()
             return float(total), gradient.ravel()
 
-        options = {"maxiter": _MOST_STEPS, "gtol": GT * float(scales_m.mean())}
-        found = minimize(cost, (points / scales_m).ravel(), jac=True, method="CG", options=options)
-        return np.clip(found.x.reshape(-1, 2) * scales_m, -self._half_extent_m, self._half_extent_m)
+        options = {"maxiter": _MOST_STEPS, "gtol": GT / width}
+        u = minimize(cost, (points / scales_m).ravel(), jac=True, method="CG", options=options).x
+        best = np.clip(u.reshape(-1, 2) * scales_m, -self._half_extent_m, self._half_extent_m)
+        if not samples:
+            return best[None]
+        weights = np.ones(len(q)) if W1 else weights
+        s = parts(u)[4]
+        curve = s * (1 - s) / width**2
+        stiff = np.bincount(users[near], curve, count) + np.bincount(users[far], curve, count)
+        h = np.repeat(HH / np.sqrt(2 * stiff + 1 / width**2), 2)
+        v = self._rng.normal(size=len(u))
+        kept = []
+        for n in range(samples * EACH):
+            v = 0.9 * v + math.sqrt(1 - 0.81) * self._rng.normal(size=len(u)) - h * cost(u)[1]
+            u = u + h * v
+            if n % EACH == EACH - 1:
+                kept.append(np.clip(u.reshape(-1, 2) * scales_m, -self._half_extent_m, self._half_extent_m))
+        return np.array([best, *kept])
 
     def _distances_m(self, points: FloatArray, rules: IntArray) -> tuple[FloatArray, FloatArray]:
         """Distances of the nearer and the farther user of each rule."""
