@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 from scipy.special import ndtr
 
 from nearveil.attacks.base import Outcome
-from nearveil.attacks.crowd_map import MOST_DISORDER, SOLUTIONS, CrowdMap, step_between
+from nearveil.attacks.crowd_map import FITS, MOST_DISORDER, CrowdMap, step_between
 from nearveil.attacks.oracle import Oracle, OutOfQueriesError, Point, point_of
 from nearveil.errors import UsageError
 from nearveil.nearby.index import Person
@@ -140,7 +140,7 @@ class Campaign:
         return Outcome.CONTRADICTION if disorder > MOST_DISORDER else Outcome.FOUND
 
     def _fit(self, crowd: CrowdMap, progress: ProgressBar) -> None:
-        with progress(f"mapping {len(crowd.people):,} users", SOLUTIONS) as advance:
+        with progress(f"mapping {len(crowd.people):,} users", FITS) as advance:
             crowd.fit(advance)
 
     def _explore(self, inquiry: _Questions, progress: Progress) -> None:

@@ -1,18 +1,18 @@
-"""CrowdMap: where everybody can be who was seen in ranked lists from known locations.
+"""CrowdMap: where everybody can be who was seen in ranked lists from known places.
 
 A list says that, from its place, each user is nearer than the next, and that users who are not on it are farther than
-its last one. Each rule costs a softplus of the difference of the two distances, so a rule that barely holds still
-pushes: solutions stay off the edges of what is possible. The softplus starts wide and narrows, as in annealing.
+its last one. Each of these rules costs a softplus of the difference of the two distances, in units of a width that
+narrows from fit to fit, as in annealing. Within the narrowest one the posterior is sampled by Langevin steps.
 
-A map has several solutions. Each weighs the rules at random and begins elsewhere, so solutions spread over what the
-lists leave open. Where they disagree, the lists do not say where a user is.
+A map is fitted several times. Fits begin elsewhere and weigh the rules at random, so they also spread over what the
+lists leave open. Where samples disagree, the lists do not say where a user is.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, pairwise
 
 import numpy as np
@@ -24,28 +24,24 @@ from nearveil.attacks.oracle import Point
 from nearveil.nearby.index import Person
 from nearveil.types import BoolArray, FloatArray, IntArray, Progress
 
-# Widths of the softplus in units of the reach of a list. More steps find the right arrangement more often, but take
-# longer. A solution that is known already skips the first.
-_COOLING = (0.3, 0.1, 0.03, 0.01)
-# How many solutions disagree. More give a steadier spread, but take longer; a third of them, the worst, begins again.
-SOLUTIONS = 6
-# From places close to each other, all distances far away look alike. A stronger pull towards the places where a user
-# was listed keeps them nearer, but makes the estimate wrong by more.
-_PULL = 0.01
-# Users who always follow each other, in at least so many lists, share a point. With fewer, neighbors are merged by
-# chance; with more, users at one point push each other away.
-_ALWAYS_TOGETHER = 4
+FITS = 6
+"""Fits of a map. More make radii more honest, but take longer. A third of them, the worst, begin again each time."""
 
-# A solution counts if it breaks rules by at most twice as much as the best, and by this much, in units of the reach.
-_CREDIBLE = 3e-4
-# Steps between two lists, in units of their reach, that tell how far it is.
-TELLING = (0.12, 0.8)
-import os
-W1, HH, EACH, SAMP = int(os.environ.get('W1', 1)), float(os.environ.get('HH', .4)), int(os.environ.get('EACH', 20)), int(os.environ.get('SAMP', 8))
-OUTS = 3
-GT = float(os.environ.get('GT', 0.1))
-_NEIGHBORS = 6
 MOST_DISORDER = 0.2
+"""Lists contradict each other if a map breaks more of what they say. Less takes a bad fit for a contradiction."""
+
+# Widths of the softplus in units of the reach of a list. More find the right arrangement more often, but take longer;
+# a narrower last one makes estimates better, but samples move less.
+_WIDTHS = (0.3, 0.1, 0.03, 0.01, 0.003)
+# Pull towards the places where a user was listed. From places close to each other, all that is far away looks alike:
+# more keeps users near who are seen from there only, but makes estimates wrong by more.
+_PULL = 0.01
+# Users who always follow each other, in at least so many lists, share a point. Fewer merge neighbors by chance; more
+# let users at one point push each other away.
+_ALWAYS_TOGETHER = 4
+# Samples of a fit, and Langevin steps for each. More make radii more honest, but take longer.
+_SAMPLES, _STEPS_EACH = 8, 20
+
 # Rules between neighbors in a list alone would spread an order slowly.
 _GAPS = (1, 2, 4, 8, 16, 32)
 _LAY_OUT_ROUNDS, _MOST_STEPS = 15, 60
@@ -67,8 +63,12 @@ class CrowdMap:
         Everybody who was listed, in the order of the rows of all arrays.
     answers : list of list of int
         The lists, as rows.
-    samples : ndarray of shape (solutions, users, 2)
-        Those solutions of the last fit that are about as good as the best.
+    samples : ndarray of shape (samples, users, 2)
+        Places that agree with the lists, from those fits that are about as good as the best.
+    is_steady : bool
+        Whether at least half of the fits are.
+    reach_m : float
+        How far a list usually reaches.
     """
 
     def __init__(self, k: int, half_extent_m: tuple[float, float], rng: np.random.Generator) -> None:
@@ -76,11 +76,11 @@ class CrowdMap:
         self.people: list[Person] = []
         self.answers: list[list[int]] = []
         self.samples = np.empty((1, 0, 2))
+        self.is_steady, self.reach_m = False, 0.0
         self._number: dict[Person, int] = {}
         self._places: list[Point] = []
-        self._solutions: list[FloatArray] = []
+        self._fits: list[FloatArray] = []
         self._rules = np.empty((0, 3), dtype=np.int64)
-        self._reach_m = np.empty(0)
 
     def add(self, place: Point, answer: Sequence[Person]) -> list[int]:
         """Learn a list, and return the rows of the users on it."""
@@ -101,27 +101,17 @@ class CrowdMap:
         """Where lists were asked for."""
         return np.array(self._places).reshape(-1, 2)
 
-    @property
-    def is_sure(self) -> bool:
-        """Whether at least half of the solutions are about as good as the best."""
-        return 2 * self.good >= SOLUTIONS
-
-    def reach_m(self) -> float:
-        """Return how far a list usually reaches."""
-        return float(np.median(self._reach_m))
-
     def estimates(self) -> FloatArray:
         """Return the median of everybody's samples."""
         return np.asarray(np.median(self.samples, axis=0))
 
     def away_m(self) -> FloatArray:
-        """Return how far each sample is from the estimate, of shape (solutions, users)."""
+        """Return how far each sample is from the estimate, of shape (samples, users)."""
         return np.asarray(np.hypot(*np.moveaxis(self.samples - self.estimates(), 2, 0)))
 
     def radii_m(self, share: float) -> FloatArray:
-        """Return how far from the estimate a user is with this probability, if errors are Gaussian."""
-        square_m = (self.away_m() ** 2).sum(axis=0) / max(len(self.samples) - 1, 1)
-        return np.asarray(np.sqrt(square_m * -math.log(1 - share)))
+        """Return how far from the estimates this share of everybody's samples is at most."""
+        return np.asarray(np.quantile(self.away_m(), share, axis=0))
 
     def points_apart(self) -> int:
         """Return how many different points users have who were seen often enough to tell."""
@@ -129,16 +119,13 @@ class CrowdMap:
         return len(np.unique(self._first_at_point()[often]))
 
     def disorder(self) -> float:
-        """Return the share of the rules that the best solution breaks, of those about pairs seen in both orders.
+        """Return the share of the rules that the best fit breaks, of those about users seen in both orders.
 
         Two users at one point are always in the same order, which no map can explain and which means nothing.
         """
         q, near, far = self._rules.T
-        telling = np.isin(near * len(self.people) + far, far * len(self.people) + near)
-        if not telling.any():
-            return 0.0
-        nearer_m, farther_m = self._distances_m(self._solutions[-1], self._rules[telling])
-        return float(np.mean(nearer_m > farther_m))
+        telling = self._rules[np.isin(near * len(self.people) + far, far * len(self.people) + near)]
+        return float(np.mean(self._broken_m(self._fits[-1], telling) > 0)) if len(telling) else 0.0
 
     def fit(self, progress: Progress | None = None, *, afresh: bool = False) -> None:
         """Find places for everybody from which all lists come out sorted; ``afresh`` forgets what was found before."""
@@ -147,34 +134,39 @@ class CrowdMap:
         count, places = len(self.people), self.places
         lists, users = np.repeat(np.arange(len(places)), [*map(len, self.answers)]), _joined(self.answers)
         seen = np.bincount(users, minlength=count)[:, None]
-        self._reach_m = self._reaches_m()
+        reaches_m = self._reaches_m()
         homes = _sums(users, places[lists], count) / seen
-        scales_m = _sums(users, self._reach_m[lists, None], count) / seen
+        scales_m = _sums(users, reaches_m[lists, None], count) / seen
         told, first = self._told(), self._first_at_point()
-        begun_again = SOLUTIONS if afresh or not self._solutions else SOLUTIONS // 3
+        begun_again = FITS if afresh or not self._fits else FITS // 3
         found = []
-        for number in range(SOLUTIONS):
+        for number in range(FITS):
             points, known = homes, np.zeros(count, dtype=np.bool_)
             if number >= begun_again:
-                old = self._solutions[number]
+                old = self._fits[number]
                 points, known = np.vstack([old, homes[len(old) :]]), np.arange(count) < len(old)
             own_homes = self._scattered(homes, scales_m)
-            for width in _COOLING[number >= begun_again :]:
+            for width in _WIDTHS[number >= begun_again :]:
                 points = np.where(known[:, None], points, self._scattered(homes, scales_m))
-                points = self._lay_out(points, known)
+                points = self._lay_out(points, known, reaches_m)
                 self._rules = self._merged(np.concatenate([told, self._outside(points)]), first)
-                drawn = self._sort(points, width, own_homes, scales_m, SAMP if width == _COOLING[-1] else 0)[:, first]
-                points = drawn[0]
+                cost = _Cost(self._rules, places, width, reaches_m, own_homes, scales_m)
+                points = self._inside(cost.least(points, self._rng))[first]
                 strains = self._strains_m(points) / scales_m[:, 0]
                 # A user on the wrong side of a place fits badly, and is laid out again.
                 known = strains < max(0.3 * float(strains.max()), 0.01)
-            found.append((float(strains.mean()), number, points, drawn[1:] if SAMP else drawn))
+            samples = self._inside(cost.sample(points, self._rng))[:, first]
+            found.append((float(strains.mean()), number, points, samples))
             if progress:
                 progress(1)
-        found.sort(reverse=True)
-        self._solutions = [points for _, _, points, _ in found]
-        self.good = sum(f[0] <= 2 * found[-1][0] + _CREDIBLE for f in found)
-        self.samples = np.concatenate([drawn for strain, _, _, drawn in found if strain <= 2 * found[-1][0] + _CREDIBLE])
+        found.sort(key=lambda fit: -fit[0])
+        self._fits = [points for _, _, points, _ in found]
+        good = [samples for strain, _, _, samples in found if strain <= 2 * found[-1][0] + _WIDTHS[-1] / 10]
+        self.samples, self.is_steady = np.concatenate(good), 2 * len(good) >= FITS
+        self.reach_m = float(np.median(reaches_m))
+
+    def _inside(self, points: FloatArray) -> FloatArray:
+        return np.clip(points, -self._half_extent_m, self._half_extent_m)
 
     def _scattered(self, homes: FloatArray, scales_m: FloatArray) -> FloatArray:
         return homes + self._rng.normal(0, 0.5, homes.shape) * scales_m
@@ -184,15 +176,15 @@ class CrowdMap:
         places = self.places
         if len(places) == 1:
             return np.full(1, float(self._half_extent_m.min()))
-        away_m, near = cKDTree(places).query(places, [*range(2, min(len(places), _NEIGHBORS + 1) + 1)])
+        away_m, near = cKDTree(places).query(places, [*range(2, min(len(places), 7) + 1)])
         reaches_m = []
         for q, answer in enumerate(self.answers):
             steps = np.array([step_between(answer, self.answers[other]) for other in near[q]])
-            telling = (steps >= TELLING[0]) & (steps <= TELLING[1])
+            telling = is_telling(steps)
             telling[0] |= not telling.any()
             guess_m = min(max(float(np.median(away_m[q][telling] / steps[telling])), 1.0), *self._half_extent_m)
-            if self._solutions and answer and answer[-1] < len(self._solutions[0]):
-                lasts = np.array([points[answer[-1]] for points in self._solutions])
+            if self._fits and answer and answer[-1] < len(self._fits[0]):
+                lasts = np.array([points[answer[-1]] for points in self._fits])
                 guess_m = float(np.clip(np.median(np.hypot(*(lasts - places[q]).T)), guess_m / 2, guess_m))
             reaches_m.append(guess_m)
         return np.array(reaches_m)
@@ -212,7 +204,7 @@ class CrowdMap:
         full = [q for q, answer in enumerate(self.answers) if len(answer) == self.k]
         if not full:
             return _stacked([])
-        near = cKDTree(points).query(self.places[full], [*range(1, min(OUTS * self.k, len(points)) + 1)])[1]
+        near = cKDTree(points).query(self.places[full], [*range(1, min(3 * self.k, len(points)) + 1)])[1]
         missing = [np.setdiff1d(row, self.answers[q]) for q, row in zip(full, near, strict=True)]
         return _stacked(
             [(q, np.full(len(row), self.answers[q][-1]), row) for q, row in zip(full, missing, strict=True)]
@@ -245,67 +237,19 @@ class CrowdMap:
                 first[number] = leader[int(first[number])]
         return first
 
-    def _sort(self, points: FloatArray, width: float, homes: FloatArray, scales_m: FloatArray, samples: int) -> FloatArray:
-        """Move points to a minimum of what the rules cost, each with a random weight; then sample."""
-        count = len(points)
-        q, near, far = self._rules.T
-        pairs, at = np.unique(np.concatenate([q * count + near, q * count + far]), return_inverse=True)
-        near, far = at[: len(q)], at[len(q) :]
-        places, users = self.places[pairs // count], pairs % count
-        widths_m = width * self._reach_m[q]
-        weights = self._rng.exponential(1, len(q))
-
-        def parts(flat):
-            moved = flat.reshape(-1, 2) * scales_m
-            aside = moved[users] - places
-            distances_m = np.sqrt(aside[:, 0] ** 2 + aside[:, 1] ** 2 + 1e-6)
-            wrong = (distances_m[near] - distances_m[far]) / widths_m
-            return moved, aside, distances_m, wrong, expit(wrong)
-
-        def cost(flat: FloatArray) -> tuple[float, FloatArray]:
-            moved, aside, distances_m, wrong, slopes = parts(flat)
-            softplus = np.maximum(wrong, 0.0) - np.log(np.maximum(slopes, 1.0 - slopes))
-            slopes = slopes * weights / widths_m
-            pushes = np.bincount(near, slopes, len(pairs)) - np.bincount(far, slopes, len(pairs))
-            pull = _PULL / width * (moved - homes) / scales_m
-            gradient = _sums(users, aside * (pushes / distances_m)[:, None], count) * scales_m + pull
-            total = (weights * softplus).sum() + 0.5 * (pull * (moved - homes) / scales_m).sum()
-            return float(total), gradient.ravel()
-
-        options = {"maxiter": _MOST_STEPS, "gtol": GT / width}
-        u = minimize(cost, (points / scales_m).ravel(), jac=True, method="CG", options=options).x
-        best = np.clip(u.reshape(-1, 2) * scales_m, -self._half_extent_m, self._half_extent_m)
-        if not samples:
-            return best[None]
-        weights = np.ones(len(q)) if W1 else weights
-        s = parts(u)[4]
-        curve = s * (1 - s) / width**2
-        stiff = np.bincount(users[near], curve, count) + np.bincount(users[far], curve, count)
-        h = np.repeat(HH / np.sqrt(2 * stiff + 1 / width**2), 2)
-        v = self._rng.normal(size=len(u))
-        kept = []
-        for n in range(samples * EACH):
-            v = 0.9 * v + math.sqrt(1 - 0.81) * self._rng.normal(size=len(u)) - h * cost(u)[1]
-            u = u + h * v
-            if n % EACH == EACH - 1:
-                kept.append(np.clip(u.reshape(-1, 2) * scales_m, -self._half_extent_m, self._half_extent_m))
-        return np.array([best, *kept])
-
-    def _distances_m(self, points: FloatArray, rules: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Distances of the nearer and the farther user of each rule."""
+    def _broken_m(self, points: FloatArray, rules: IntArray) -> FloatArray:
+        """By how many meters each rule is broken."""
         q, near, far = rules.T
         places = self.places[q]
-        return np.hypot(*(points[near] - places).T), np.hypot(*(points[far] - places).T)
+        return np.maximum(np.hypot(*(points[near] - places).T) - np.hypot(*(points[far] - places).T), 0.0)
 
     def _strains_m(self, points: FloatArray) -> FloatArray:
-        """By how many meters the rules about each user are broken on average; rules that hold count as zero."""
-        nearer_m, farther_m = self._distances_m(points, self._rules)
-        broken_m = np.tile(np.maximum(nearer_m - farther_m, 0.0), 2)
-        users = np.concatenate([self._rules[:, 1], self._rules[:, 2]])
+        """By how many meters the rules about each user are broken on average."""
+        users, broken_m = self._rules[:, 1:].T.ravel(), np.tile(self._broken_m(points, self._rules), 2)
         rules = np.bincount(users, minlength=len(points))
         return np.asarray(np.bincount(users, broken_m, len(points)) / np.maximum(rules, 1))
 
-    def _lay_out(self, points: FloatArray, known: BoolArray) -> FloatArray:
+    def _lay_out(self, points: FloatArray, known: BoolArray, reaches_m: FloatArray) -> FloatArray:
         """Put users who are not known at distances that fit their ranks among those who are."""
         guesses = []
         for q, answer in enumerate(map(np.array, self.answers)):
@@ -314,7 +258,7 @@ class CrowdMap:
             ranks, old = np.arange(len(answer)), np.flatnonzero(known[answer])
             # Where nobody is known, users are taken to be spread evenly, so distance grows as the root of the rank.
             evenly = np.sqrt((ranks + 0.7) / len(answer))
-            radii_m = evenly * self._reach_m[q]
+            radii_m = evenly * reaches_m[q]
             if len(old):
                 distances_m = np.sort(np.hypot(*(points[answer[old]] - self.places[q]).T))
                 radii_m = np.interp(ranks, old, distances_m) * evenly / np.clip(evenly, evenly[old[0]], evenly[old[-1]])
@@ -335,6 +279,70 @@ class CrowdMap:
             total = _sums(users, counts, len(points))
             points = np.where(total > 0, _sums(users, goals * counts, len(points)) / np.maximum(total, 1), points)
         return points
+
+
+class _Cost:
+    """What breaking rules costs, for users at places in units of how far the lists reach that they are on."""
+
+    def __init__(
+        self, rules: IntArray, places: FloatArray, width: float, reaches_m: FloatArray, homes: FloatArray,
+        scales_m: FloatArray,
+    ) -> None:  # fmt: skip
+        self._count, self._width, self._homes, self._scales_m = len(homes), width, homes, scales_m
+        q, near, far = rules.T
+        # Many rules are about the same user and list, whose distance is computed once.
+        pairs, at = np.unique(np.concatenate([q * len(homes) + near, q * len(homes) + far]), return_inverse=True)
+        self._near, self._far = at[: len(q)], at[len(q) :]
+        self._places, self._users = places[pairs // len(homes)], pairs % len(homes)
+        self._widths_m = width * reaches_m[q]
+        self._weights = np.ones(len(q))
+
+    def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        """The cost and its gradient."""
+        aside_m, distances_m, wrong, slopes = self._rules_at(flat)
+        # This is log(1 + exp(wrong)), without a second exponential.
+        softplus = np.maximum(wrong, 0.0) - np.log(np.maximum(slopes, 1.0 - slopes))
+        slopes *= self._weights / self._widths_m
+        pushes = np.bincount(self._near, slopes, len(self._users)) - np.bincount(self._far, slopes, len(self._users))
+        gradient = _sums(self._users, aside_m * (pushes / distances_m)[:, None], self._count) * self._scales_m
+        from_home = flat.reshape(-1, 2) - self._homes / self._scales_m
+        pull = _PULL / self._width * from_home
+        return float((self._weights * softplus).sum() + 0.5 * (pull * from_home).sum()), (gradient + pull).ravel()
+
+    def _rules_at(self, flat: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """From places to users, their distances, how wrong each rule is, and the slopes of the softplus there."""
+        aside_m = (flat.reshape(-1, 2) * self._scales_m)[self._users] - self._places
+        # A millimeter keeps the gradient finite where a user is at the place itself.
+        distances_m = np.sqrt((aside_m**2).sum(axis=1) + 1e-6)
+        wrong = (distances_m[self._near] - distances_m[self._far]) / self._widths_m
+        return aside_m, distances_m, wrong, expit(wrong)
+
+    def least(self, points: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Move points to a minimum, with random weights of the rules."""
+        self._weights = rng.exponential(1, len(self._near))
+        options = {"maxiter": _MOST_STEPS, "gtol": 0.1 / self._width}
+        found = minimize(self, (points / self._scales_m).ravel(), jac=True, method="CG", options=options)
+        self._weights = np.ones(len(self._near))
+        return np.asarray(found.x.reshape(-1, 2) * self._scales_m)
+
+    def sample(self, points: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Sample the posterior about a minimum by Langevin steps with momentum."""
+        flat = (points / self._scales_m).ravel()
+        slopes = self._rules_at(flat)[3]
+        curvatures = np.bincount(
+            np.concatenate([self._users[self._near], self._users[self._far]]),
+            np.tile(2 * slopes * (1 - slopes), 2),
+            self._count,
+        )
+        # A user whom no rule touches would fly away without the constant.
+        steps = np.repeat(0.4 * self._width / np.sqrt(curvatures + 1 / 16), 2)
+        momenta, samples = rng.normal(size=len(flat)), []
+        for _ in range(_SAMPLES):
+            for _ in range(_STEPS_EACH):
+                momenta = 0.9 * momenta + math.sqrt(1 - 0.9**2) * rng.normal(size=len(flat)) - steps * self(flat)[1]
+                flat = flat + steps * momenta
+            samples.append(flat.reshape(-1, 2) * self._scales_m)
+        return np.array(samples)
 
 
 def _joined(answers: Sequence[Sequence[int]]) -> IntArray:
@@ -359,6 +367,11 @@ def step_between(a: Sequence[Person], b: Sequence[Person]) -> float:
     shares = 1 / np.arange(1, length + 1)
     alike = sum(float(shares[number:].sum()) for number in later) / length if length else 0.0
     return float(np.interp(-alike, -_LIKENESSES, _STEPS))
+
+
+def is_telling(steps: FloatArray) -> BoolArray:
+    """Whether two lists so far apart tell how far they reach: neither nearly the same nor nearly without overlap."""
+    return (steps >= 0.12) & (steps <= 0.8)
 
 
 def _even_likeness(step: float) -> float:

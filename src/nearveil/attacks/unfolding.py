@@ -1,24 +1,55 @@
+"""Unfolding: a campaign around one user; only one map of the neighborhood explains all of its lists."""
+
 from __future__ import annotations
-import math, os
+
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
+
 import numpy as np
+
 from nearveil.attacks.base import Attack, Finding, Inquiry, Outcome, step_from
-from nearveil.attacks.crowd_map import CrowdMap, step_between
+from nearveil.attacks.crowd_map import MOST_DISORDER, CrowdMap, is_telling, step_between
 from nearveil.attacks.oracle import Point, point_of
+from nearveil.nearby.index import Person
 from nearveil.region import Region
 
+# Queries before the first fit, and between two fits. Fewer find some targets with fewer queries, but take longer.
+_AT_FIRST, _BATCH = 10, 3
+# Queries lie on a circle with this radius, in units of the reach of a list. From farther away lists have fewer users in
+# common; from nearer, all that is far away looks alike.
+_CIRCLE = 0.5
+# The stated radius is so many times the one that has 95 % of the samples. More takes more queries, less makes more
+# results wrong.
+_CAUTION = 1.5
+# Where users share points, a map proves little before it has so many points. Fewer make more results wrong there.
+_LEAST_POINTS = 12
+
+_FIRST_STEP_M, _MOST_STEPS, _CANDIDATES = 50.0, 6, 40
+# The golden angle spreads any number of directions.
 _GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
-E = lambda n, d: type(d)(os.environ.get(n, d))
-CH, FIRST, LEAST, BATCH, TH, FRESH, SPREAD = E("CH", 6), E("FIRST", 10), E("LEAST", 12), E("BATCH", 3), E("TH", 0.5), E("FRESH", 2), E("SPREAD", 0.5)
-NEXT = E("NEXT", "circle")
-DBG = E("DBG", 0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unfolding(Attack):
+    """Ask from several places around the start, and find the places of users from which all lists come out sorted.
+
+    Where so many users share each point that a list shows one point only, there is no order to explain, and the attack
+    does not find the target.
+
+    Parameters
+    ----------
+    half_extent_m : (float, float)
+        Half width and half height of the public region.
+    tau_m : float
+        The attack ends when the radius of the target is at most this. Others count as located with such a radius.
+    most_queries : int
+        Number of queries after which the best guess is returned.
+    """
+
     name: ClassVar[str] = "unfolding"
-    seconds_each: ClassVar[float] = 0.5
+    seconds_each: ClassVar[float] = 1.0
     accounts_needed: ClassVar[int] = 0
 
     half_extent_m: tuple[float, float]
@@ -27,66 +58,71 @@ class Unfolding(Attack):
 
     @classmethod
     def for_region(cls, region: Region, *, tau_m: float, accounts: int) -> Self:
+        """Return the attack for a region."""
+        del accounts
         return cls(half_extent_m=region.half_extent_m, tau_m=tau_m)
 
     def _run(self, inquiry: Inquiry, start: Point) -> Finding:
         rng = np.random.default_rng(1)
         crowd = CrowdMap(inquiry.oracle.k, self.half_extent_m, rng)
-        lists = []
-
-        def ask(place):
-            place = self._inside(place)
-            lists.append(inquiry.ask(place))
-            crowd.add(place, lists[-1])
-            return lists[-1]
-
-        if inquiry.target not in ask(start):
+        if inquiry.target not in self._ask(inquiry, crowd, start):
             return Finding(Outcome.NOT_LISTED)
-        step_m, step = 50.0, 1.0
-        for number in range(min(6, self.most_queries - 1)):
-            step = step_between(lists[0], ask(step_from(start, number * _GOLDEN_ANGLE, step_m)))
-            if 0.12 <= step <= 0.8:
-                break
-            step_m = step_m * 4 if step < 0.12 else step_m / 2
-        reach_m = min(max(step_m / step, 1.0), *self.half_extent_m)
-        t = crowd.target = crowd.people.index(inquiry.target)
-        n = 0
-        while len(lists) < min(FIRST, self.most_queries):
-            n += 1
-            ask(step_from(start, (n + 2) * _GOLDEN_ANGLE, SPREAD * reach_m * math.sqrt(n / (FIRST - 2))))
-        agreed = puzzled = False
+        target, puzzled = crowd.people.index(inquiry.target), False
+        self._look_around(inquiry, crowd)
         while True:
+            # If not even the best fit explains the lists, none is worth refining.
             crowd.fit(afresh=puzzled)
-            samples = crowd.samples[:, t]
-            middle = crowd.estimates()[t]
-            dev = float(crowd.away_m().max(axis=0)[t])
-            puzzled = crowd.disorder() > 0.2
-            if DBG:
-                print(len(lists), f"s={reach_m:.0f} {crowd.reach_m():.0f} dev={dev:.0f} dis={crowd.disorder():.3f} err={math.dist(middle, TRUTH):.0f}", [f"{math.dist(x[t], TRUTH):.0f}" for x in crowd._solutions])
-            agreed = len(lists) >= min(LEAST, self.most_queries) and crowd.is_sure and dev <= TH * self.tau_m and crowd.points_apart() >= min(12, len(crowd.people))
-            if agreed and not puzzled or len(lists) >= self.most_queries:
+            puzzled = crowd.disorder() > MOST_DISORDER
+            radii_m, asked = _CAUTION * crowd.radii_m(0.95), len(crowd.places)
+            is_proof = crowd.is_steady and crowd.points_apart() >= min(_LEAST_POINTS, len(crowd.people))
+            is_found = is_proof and not puzzled and radii_m[target] <= self.tau_m
+            if is_found or asked >= self.most_queries:
                 break
-            for _ in range(min(BATCH, self.most_queries - len(lists))):
-                ask(self._next(crowd, t, lists, inquiry.oracle.k, rng, crowd.is_sure and dev <= self.tau_m))
+            middle = crowd.estimates()[target]
+            for _ in range(min(_BATCH, self.most_queries - asked)):
+                self._ask(inquiry, crowd, self._next_place(crowd, middle, rng))
+        places = [point_of(place) for place in crowd.estimates()]
         if puzzled:
-            return Finding(Outcome.CONTRADICTION, point_of(middle))
-        d = crowd.away_m().max(axis=0)
-        est = crowd.estimates()
-        others = {p: point_of(est[i]) for i, p in enumerate(crowd.people) if i != t and d[i] <= 2.5 * self.tau_m}
-        return Finding(Outcome.FOUND if agreed else Outcome.OUT_OF_QUERIES, point_of(middle), others=others)
+            return Finding(Outcome.CONTRADICTION, places[target])
+        others = {
+            person: place
+            for person, place, radius_m in zip(crowd.people, places, radii_m, strict=True)
+            if person != inquiry.target and is_proof and radius_m <= self.tau_m
+        }
+        outcome = Outcome.FOUND if is_found else Outcome.OUT_OF_QUERIES
+        return Finding(outcome, places[target], radius_m=float(radii_m[target]) if is_proof else None, others=others)
 
-    def _next(self, crowd, t, lists, k, rng, ok) -> Point:
-        radius = (0.5 if ok else 0.75) * float(crowd.reach_m())
-        start = crowd.places[0]
-        half = (crowd.estimates()[t] - start) / 2
-        middle = start + half * min(1.0, radius / (float(np.hypot(*half)) + 1e-9))
-        ang = rng.uniform(0, 2 * math.pi, 40)
-        places = middle + radius * np.column_stack([np.cos(ang), np.sin(ang)])
-        if NEXT == "gap":
-            places = middle + radius * np.column_stack([np.cos(ang), np.sin(ang)]) * np.sqrt(rng.uniform(0, 1, (40, 1)))
-        gaps = np.linalg.norm(places[:, None] - crowd.places, axis=2).min(axis=1)
-        return point_of(places[np.argmax(gaps)])
-
-    def _inside(self, place: Point) -> Point:
+    def _ask(self, inquiry: Inquiry, crowd: CrowdMap, place: Point) -> Sequence[Person]:
         (x, y), (width, height) = place, self.half_extent_m
-        return min(max(x, -width), width), min(max(y, -height), height)
+        inside = min(max(x, -width), width), min(max(y, -height), height)
+        answer = inquiry.ask(inside)
+        crowd.add(inside, answer)
+        return answer
+
+    def _look_around(self, inquiry: Inquiry, crowd: CrowdMap) -> None:
+        """Step away from the start until it is known how far a list reaches, then ask from a disc of that size."""
+        (start,) = crowd.places.tolist()
+        step_m = reach_m = _FIRST_STEP_M
+        for number in range(self.most_queries - 1):
+            if number >= _MOST_STEPS:
+                break
+            answer = self._ask(inquiry, crowd, step_from((start[0], start[1]), number * _GOLDEN_ANGLE, step_m))
+            step = step_between(crowd.answers[0], crowd.numbers(answer))
+            reach_m = min(max(step_m / step, 1.0), *self.half_extent_m)
+            if is_telling(np.array(step)):
+                break
+            step_m = step_m * 4 if step < 0.5 else step_m / 2
+        rest = min(_AT_FIRST, self.most_queries) - len(crowd.places)
+        for number in range(1, rest + 1):
+            length_m = _CIRCLE * reach_m * math.sqrt(number / rest)
+            self._ask(inquiry, crowd, step_from((start[0], start[1]), (number + 2) * _GOLDEN_ANGLE, length_m))
+
+    def _next_place(self, crowd: CrowdMap, estimate: np.ndarray, rng: np.random.Generator) -> Point:
+        """A place on a circle about the middle between start and target, as far as can be from all others."""
+        asked, radius_m = crowd.places, _CIRCLE * crowd.reach_m
+        half = (estimate - asked[0]) / 2
+        middle = asked[0] + half * min(1.0, radius_m / (float(np.hypot(*half)) + 1e-9))
+        angles = rng.uniform(0, 2 * math.pi, _CANDIDATES)
+        places = middle + radius_m * np.column_stack([np.cos(angles), np.sin(angles)])
+        gaps_m = np.linalg.norm(places[:, None] - asked, axis=2).min(axis=1)
+        return point_of(places[np.argmax(gaps_m)])
