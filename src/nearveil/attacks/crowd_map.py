@@ -4,8 +4,7 @@ A list says that, from its place, each user is nearer than the next, and that us
 its last one. Each of these rules costs a softplus of the difference of the two distances, in units of a width that
 narrows from fit to fit, as in annealing. Within the narrowest one the posterior is sampled by Langevin steps.
 
-A map is fitted several times. Fits begin elsewhere and weigh the rules at random, so they also spread over what the
-lists leave open. Where samples disagree, the lists do not say where a user is.
+A map is fitted several times, each time from elsewhere. Where samples disagree, lists do not say where a user is.
 """
 
 from __future__ import annotations
@@ -33,9 +32,6 @@ MOST_DISORDER = 0.2
 # Widths of the softplus in units of the reach of a list. More find the right arrangement more often, but take longer;
 # a narrower last one makes estimates better, but samples move less.
 _WIDTHS = (0.3, 0.1, 0.03, 0.01, 0.003)
-# Pull towards the places where a user was listed. From places close to each other, all that is far away looks alike:
-# more keeps users near who are seen from there only, but makes estimates wrong by more.
-_PULL = 0.01
 # Users who always follow each other, in at least so many lists, share a point. Fewer merge neighbors by chance; more
 # let users at one point push each other away.
 _ALWAYS_TOGETHER = 4
@@ -44,7 +40,7 @@ _SAMPLES, _STEPS_EACH = 8, 20
 
 # Rules between neighbors in a list alone would spread an order slowly.
 _GAPS = (1, 2, 4, 8, 16, 32)
-_LAY_OUT_ROUNDS, _MOST_STEPS = 15, 60
+_MOST_STEPS = 60
 
 
 class CrowdMap:
@@ -133,10 +129,9 @@ class CrowdMap:
             return
         count, places = len(self.people), self.places
         lists, users = np.repeat(np.arange(len(places)), [*map(len, self.answers)]), _joined(self.answers)
-        seen = np.bincount(users, minlength=count)[:, None]
         reaches_m = self._reaches_m()
-        homes = _sums(users, places[lists], count) / seen
-        scales_m = _sums(users, reaches_m[lists, None], count) / seen
+        seen = np.bincount(users, minlength=count)[:, None]
+        homes, scales_m = (_sums(users, values[lists], count) / seen for values in (places, reaches_m[:, None]))
         told, first = self._told(), self._first_at_point()
         begun_again = FITS if afresh or not self._fits else FITS // 3
         found = []
@@ -145,31 +140,28 @@ class CrowdMap:
             if number >= begun_again:
                 old = self._fits[number]
                 points, known = np.vstack([old, homes[len(old) :]]), np.arange(count) < len(old)
-            own_homes = self._scattered(homes, scales_m)
             for width in _WIDTHS[number >= begun_again :]:
-                points = np.where(known[:, None], points, self._scattered(homes, scales_m))
-                points = self._lay_out(points, known, reaches_m)
+                # Somewhere about the places where they were listed.
+                anywhere = homes + self._rng.normal(0, 0.5, homes.shape) * scales_m
+                points = np.where(known[:, None], points, anywhere)
                 self._rules = self._merged(np.concatenate([told, self._outside(points)]), first)
-                cost = _Cost(self._rules, places, width, reaches_m, own_homes, scales_m)
-                points = self._inside(cost.least(points, self._rng))[first]
+                cost = _Cost(self._rules, places, width, reaches_m, scales_m)
+                points = self._inside(cost.least(points))[first]
                 strains = self._strains_m(points) / scales_m[:, 0]
-                # A user on the wrong side of a place fits badly, and is laid out again.
+                # A user on the wrong side of a place fits badly, and begins again.
                 known = strains < max(0.3 * float(strains.max()), 0.01)
             samples = self._inside(cost.sample(points, self._rng))[:, first]
-            found.append((float(strains.mean()), number, points, samples))
+            found.append((float(strains.mean()), points, samples))
             if progress:
                 progress(1)
         found.sort(key=lambda fit: -fit[0])
-        self._fits = [points for _, _, points, _ in found]
-        good = [samples for strain, _, _, samples in found if strain <= 2 * found[-1][0] + _WIDTHS[-1] / 10]
+        self._fits = [points for _, points, _ in found]
+        good = [samples for strain, _, samples in found if strain <= 2 * found[-1][0] + _WIDTHS[-1] / 10]
         self.samples, self.is_steady = np.concatenate(good), 2 * len(good) >= FITS
         self.reach_m = float(np.median(reaches_m))
 
     def _inside(self, points: FloatArray) -> FloatArray:
         return np.clip(points, -self._half_extent_m, self._half_extent_m)
-
-    def _scattered(self, homes: FloatArray, scales_m: FloatArray) -> FloatArray:
-        return homes + self._rng.normal(0, 0.5, homes.shape) * scales_m
 
     def _reaches_m(self) -> FloatArray:
         """How far each list reaches: as the last fit has it, within what the lists asked for nearby say."""
@@ -249,67 +241,31 @@ class CrowdMap:
         rules = np.bincount(users, minlength=len(points))
         return np.asarray(np.bincount(users, broken_m, len(points)) / np.maximum(rules, 1))
 
-    def _lay_out(self, points: FloatArray, known: BoolArray, reaches_m: FloatArray) -> FloatArray:
-        """Put users who are not known at distances that fit their ranks among those who are."""
-        guesses = []
-        for q, answer in enumerate(map(np.array, self.answers)):
-            if not len(answer) or known[answer].all():
-                continue
-            ranks, old = np.arange(len(answer)), np.flatnonzero(known[answer])
-            # Where nobody is known, users are taken to be spread evenly, so distance grows as the root of the rank.
-            evenly = np.sqrt((ranks + 0.7) / len(answer))
-            radii_m = evenly * reaches_m[q]
-            if len(old):
-                distances_m = np.sort(np.hypot(*(points[answer[old]] - self.places[q]).T))
-                radii_m = np.interp(ranks, old, distances_m) * evenly / np.clip(evenly, evenly[old[0]], evenly[old[-1]])
-            guesses.append(np.column_stack([np.full(len(answer), q), answer, radii_m])[~known[answer]])
-            if len(answer) == self.k:
-                absent = np.setdiff1d(np.flatnonzero(~known), answer)
-                guesses.append(np.column_stack([np.full(len(absent), q), absent, np.full(len(absent), -radii_m.max())]))
-        if not guesses:
-            return points
-        lists, users, radii_m = np.concatenate(guesses).T
-        users, places = users.astype(int), self.places[lists.astype(int)]
-        for _ in range(_LAY_OUT_ROUNDS):
-            aside = points[users] - places
-            distances_m = np.hypot(*aside.T)[:, None] + 1e-9
-            goals = places + aside * np.abs(radii_m)[:, None] / distances_m
-            # A negative radius is a least one.
-            counts = ((radii_m > 0) | (distances_m[:, 0] < -radii_m)).astype(float)[:, None]
-            total = _sums(users, counts, len(points))
-            points = np.where(total > 0, _sums(users, goals * counts, len(points)) / np.maximum(total, 1), points)
-        return points
-
 
 class _Cost:
     """What breaking rules costs, for users at places in units of how far the lists reach that they are on."""
 
     def __init__(
-        self, rules: IntArray, places: FloatArray, width: float, reaches_m: FloatArray, homes: FloatArray,
-        scales_m: FloatArray,
-    ) -> None:  # fmt: skip
-        self._count, self._width, self._homes, self._scales_m = len(homes), width, homes, scales_m
-        q, near, far = rules.T
+        self, rules: IntArray, places: FloatArray, width: float, reaches_m: FloatArray, scales_m: FloatArray
+    ) -> None:
+        self._width, self._scales_m = width, scales_m
+        (q, near, far), count = rules.T, len(scales_m)
         # Many rules are about the same user and list, whose distance is computed once.
-        pairs, at = np.unique(np.concatenate([q * len(homes) + near, q * len(homes) + far]), return_inverse=True)
+        pairs, at = np.unique(np.concatenate([q * count + near, q * count + far]), return_inverse=True)
         self._near, self._far = at[: len(q)], at[len(q) :]
-        self._places, self._users = places[pairs // len(homes)], pairs % len(homes)
+        self._places, self._users = places[pairs // count], pairs % count
         self._widths_m = width * reaches_m[q]
-        self._weights = np.ones(len(q))
 
     def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
         """The cost and its gradient."""
-        aside_m, distances_m, wrong, slopes = self._rules_at(flat)
+        aside_m, distances_m, wrong, slopes = self._at(flat)
         # This is log(1 + exp(wrong)), without a second exponential.
         softplus = np.maximum(wrong, 0.0) - np.log(np.maximum(slopes, 1.0 - slopes))
-        slopes *= self._weights / self._widths_m
-        pushes = np.bincount(self._near, slopes, len(self._users)) - np.bincount(self._far, slopes, len(self._users))
-        gradient = _sums(self._users, aside_m * (pushes / distances_m)[:, None], self._count) * self._scales_m
-        from_home = flat.reshape(-1, 2) - self._homes / self._scales_m
-        pull = _PULL / self._width * from_home
-        return float((self._weights * softplus).sum() + 0.5 * (pull * from_home).sum()), (gradient + pull).ravel()
+        pushes = self._by_pair(slopes / self._widths_m, -1) / distances_m
+        gradient = _sums(self._users, aside_m * pushes[:, None], len(self._scales_m)) * self._scales_m
+        return float(softplus.sum()), gradient.ravel()
 
-    def _rules_at(self, flat: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def _at(self, flat: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """From places to users, their distances, how wrong each rule is, and the slopes of the softplus there."""
         aside_m = (flat.reshape(-1, 2) * self._scales_m)[self._users] - self._places
         # A millimeter keeps the gradient finite where a user is at the place itself.
@@ -317,31 +273,30 @@ class _Cost:
         wrong = (distances_m[self._near] - distances_m[self._far]) / self._widths_m
         return aside_m, distances_m, wrong, expit(wrong)
 
-    def least(self, points: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Move points to a minimum, with random weights of the rules."""
-        self._weights = rng.exponential(1, len(self._near))
+    def _by_pair(self, values: FloatArray, sign: int) -> FloatArray:
+        """Sum a value of each rule over its nearer user, and with this sign over its farther one."""
+        near, far = (np.bincount(users, values, len(self._users)) for users in (self._near, self._far))
+        return np.asarray(near + sign * far)
+
+    def least(self, points: FloatArray) -> FloatArray:
+        """Move points to a minimum."""
         options = {"maxiter": _MOST_STEPS, "gtol": 0.1 / self._width}
         found = minimize(self, (points / self._scales_m).ravel(), jac=True, method="CG", options=options)
-        self._weights = np.ones(len(self._near))
         return np.asarray(found.x.reshape(-1, 2) * self._scales_m)
 
     def sample(self, points: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Sample the posterior about a minimum by Langevin steps with momentum."""
         flat = (points / self._scales_m).ravel()
-        slopes = self._rules_at(flat)[3]
-        curvatures = np.bincount(
-            np.concatenate([self._users[self._near], self._users[self._far]]),
-            np.tile(2 * slopes * (1 - slopes), 2),
-            self._count,
-        )
-        # A user whom no rule touches would fly away without the constant.
-        steps = np.repeat(0.4 * self._width / np.sqrt(curvatures + 1 / 16), 2)
-        momenta, samples = rng.normal(size=len(flat)), []
-        for _ in range(_SAMPLES):
-            for _ in range(_STEPS_EACH):
-                momenta = 0.9 * momenta + math.sqrt(1 - 0.9**2) * rng.normal(size=len(flat)) - steps * self(flat)[1]
-                flat = flat + steps * momenta
-            samples.append(flat.reshape(-1, 2) * self._scales_m)
+        slopes = self._at(flat)[3]
+        curvatures = self._by_pair(2 * slopes * (1 - slopes), 1)[:, None]
+        # Where no rule is near, the constant keeps a step to four widths of the softplus.
+        steps = 0.4 * self._width / np.sqrt(_sums(self._users, curvatures, len(points)) + 1 / 16)
+        steps, momenta, samples = np.repeat(steps, 2), rng.normal(size=len(flat)), []
+        for number in range(1, _SAMPLES * _STEPS_EACH + 1):
+            momenta = 0.9 * momenta + math.sqrt(1 - 0.9**2) * rng.normal(size=len(flat)) - steps * self(flat)[1]
+            flat = flat + steps * momenta
+            if number % _STEPS_EACH == 0:
+                samples.append(flat.reshape(-1, 2) * self._scales_m)
         return np.array(samples)
 
 
