@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain, pairwise
 
 import numpy as np
@@ -119,7 +119,7 @@ class CrowdMap:
 
         Two users at one point are always in the same order, which no map can explain and which means nothing.
         """
-        q, near, far = self._rules.T
+        _, near, far = self._rules.T
         telling = self._rules[np.isin(near * len(self.people) + far, far * len(self.people) + near)]
         return float(np.mean(self._broken_m(self._fits[-1], telling) > 0)) if len(telling) else 0.0
 
