@@ -16,6 +16,8 @@ from itertools import chain, pairwise
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 from scipy.special import expit
 
@@ -77,6 +79,7 @@ class CrowdMap:
         self._places: list[Point] = []
         self._fits: list[FloatArray] = []
         self._rules = np.empty((0, 3), dtype=np.int64)
+        self._first = np.empty(0, dtype=np.int64)
 
     def add(self, place: Point, answer: Sequence[Person]) -> list[int]:
         """Learn a list, and return the rows of the users on it."""
@@ -109,10 +112,11 @@ class CrowdMap:
         """Return how far from the estimates this share of everybody's samples is at most."""
         return np.asarray(np.quantile(self.away_m(), share, axis=0))
 
-    def points_apart(self) -> int:
-        """Return how many different points users have who were seen often enough to tell."""
-        often = np.bincount(_joined(self.answers), minlength=len(self.people)) >= _ALWAYS_TOGETHER
-        return len(np.unique(self._first_at_point()[often]))
+    def turned(self, user: int) -> int:
+        """Return how many other points are nearer than a user in one list and farther in another."""
+        lists = [(self._first[answer], answer.index(user)) for answer in self.answers if user in answer]
+        before = {other for points, at in lists for other in points[:at].tolist()}
+        return len(before & {other for points, at in lists for other in points[at + 1 :].tolist()})
 
     def disorder(self) -> float:
         """Return the share of the rules that the best fit breaks, of those about users seen in both orders.
@@ -132,7 +136,7 @@ class CrowdMap:
         reaches_m = self._reaches_m()
         seen = np.bincount(users, minlength=count)[:, None]
         homes, scales_m = (_sums(users, values[lists], count) / seen for values in (places, reaches_m[:, None]))
-        told, first = self._told(), self._first_at_point()
+        told, self._first = self._told(), self._first_at_point()
         begun_again = FITS if afresh or not self._fits else FITS // 3
         found = []
         for number in range(FITS):
@@ -144,13 +148,13 @@ class CrowdMap:
                 # Somewhere about the places where they were listed.
                 anywhere = homes + self._rng.normal(0, 0.5, homes.shape) * scales_m
                 points = np.where(known[:, None], points, anywhere)
-                self._rules = self._merged(np.concatenate([told, self._outside(points)]), first)
+                self._rules = self._merged(np.concatenate([told, self._outside(points)]))
                 cost = _Cost(self._rules, places, width, reaches_m, scales_m)
-                points = self._inside(cost.least(points))[first]
+                points = self._inside(cost.least(points))[self._first]
                 strains = self._strains_m(points) / scales_m[:, 0]
                 # A user on the wrong side of a place fits badly, and begins again.
                 known = strains < max(0.3 * float(strains.max()), 0.01)
-            samples = self._inside(cost.sample(points, self._rng))[:, first]
+            samples = self._inside(cost.sample(points, self._rng))[:, self._first]
             found.append((float(strains.mean()), points, samples))
             if progress:
                 progress(1)
@@ -202,32 +206,30 @@ class CrowdMap:
             [(q, np.full(len(row), self.answers[q][-1]), row) for q, row in zip(full, missing, strict=True)]
         )
 
-    def _merged(self, rules: IntArray, first: IntArray) -> IntArray:
-        """One rule for all users at two points: more of the same would make solutions agree too well."""
-        if (first == np.arange(len(first))).all():
-            return rules
-        rules = np.column_stack([rules[:, 0], first[rules[:, 1:]]])
-        return np.unique(rules[rules[:, 1] != rules[:, 2]], axis=0)
-
     def _first_at_point(self) -> IntArray:
         """For each user the first one who seems to share their point.
 
         They follow each other in every list, in one order that says nothing of distances. Taken for distances, it would
         push the last of them away from all places at once.
         """
-        seen = Counter(chain.from_iterable(self.answers))
-        follows = Counter(pair for answer in self.answers for pair in pairwise(answer))
+        seen, follows = Counter(chain(*self.answers)), Counter(chain(*map(pairwise, self.answers)))
         ends = Counter(answer[-1] for answer in self.answers if len(answer) == self.k)
-        leader = {
-            after: before
-            for (before, after), times in follows.items()
-            if times >= _ALWAYS_TOGETHER and times == seen[after] and times + ends[before] >= seen[before]
-        }
-        first = np.arange(len(self.people))
-        for number in leader:
-            while first[number] in leader:
-                first[number] = leader[int(first[number])]
-        return first
+        together = [
+            (one, after)
+            for (one, after), times in follows.items()
+            if times >= _ALWAYS_TOGETHER and times == seen[after] and times + ends[one] >= seen[one]
+        ]
+        one, after = np.array(together, dtype=int).reshape(-1, 2).T
+        graph = coo_array((np.ones(len(one)), (one, after)), shape=(len(self.people), len(self.people)))
+        _, first, point = np.unique(connected_components(graph)[1], return_index=True, return_inverse=True)
+        return np.asarray(first[point])
+
+    def _merged(self, rules: IntArray) -> IntArray:
+        """One rule for all users at two points: more of the same would make samples agree too well."""
+        if len(np.unique(self._first)) == len(self._first):
+            return rules
+        rules = np.column_stack([rules[:, 0], self._first[rules[:, 1:]]])
+        return np.unique(rules[rules[:, 1] != rules[:, 2]], axis=0)
 
     def _broken_m(self, points: FloatArray, rules: IntArray) -> FloatArray:
         """By how many meters each rule is broken."""

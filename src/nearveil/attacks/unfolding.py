@@ -16,15 +16,16 @@ from nearveil.nearby.index import Person
 from nearveil.region import Region
 
 # Queries before the first fit, and between two fits. Fewer find some targets with fewer queries, but take longer.
-_AT_FIRST, _BATCH = 10, 3
+_AT_FIRST, _BATCH = 10, 2
 # Queries lie on a circle with this radius, in units of the reach of a list. From farther away lists have fewer users in
 # common; from nearer, all that is far away looks alike.
 _CIRCLE = 0.5
 # The stated radius is so many times the one that has 95 % of the samples. More takes more queries, less makes more
 # results wrong.
 _CAUTION = 1.5
-# Where users share points, a map proves little before it has so many points. Fewer make more results wrong there.
-_LEAST_POINTS = 12
+# A target is found only if so many users are nearer in one list and farther in another. Fewer make more results wrong
+# where users share points.
+_LEAST_TURNED = 3
 
 _FIRST_STEP_M, _MOST_STEPS, _CANDIDATES = 50.0, 6, 40
 # The golden angle spreads any number of directions.
@@ -69,28 +70,30 @@ class Unfolding(Attack):
             return Finding(Outcome.NOT_LISTED)
         target, puzzled = crowd.people.index(inquiry.target), False
         self._look_around(inquiry, crowd)
+        estimate = np.full(2, np.inf)
         while True:
             # If not even the best fit explains the lists, none is worth refining.
             crowd.fit(afresh=puzzled)
             puzzled = crowd.disorder() > MOST_DISORDER
-            radii_m, asked = _CAUTION * crowd.radii_m(0.95), len(crowd.places)
-            is_proof = crowd.is_steady and crowd.points_apart() >= min(_LEAST_POINTS, len(crowd.people))
-            is_found = is_proof and not puzzled and radii_m[target] <= self.tau_m
+            before, estimates_m, radii_m = estimate, crowd.estimates(), _CAUTION * crowd.radii_m(0.95)
+            estimate, asked = estimates_m[target], len(crowd.places)
+            is_proof = not puzzled and crowd.is_steady and crowd.turned(target) >= _LEAST_TURNED
+            # What is found has to stay where it is when more is known.
+            is_found = is_proof and max(radii_m[target], 2 * math.dist(estimate, before)) <= self.tau_m
             if is_found or asked >= self.most_queries:
                 break
-            middle = crowd.estimates()[target]
             for _ in range(min(_BATCH, self.most_queries - asked)):
-                self._ask(inquiry, crowd, self._next_place(crowd, middle, rng))
-        places = [point_of(place) for place in crowd.estimates()]
+                self._ask(inquiry, crowd, self._next_place(crowd, estimate, rng))
         if puzzled:
-            return Finding(Outcome.CONTRADICTION, places[target])
+            return Finding(Outcome.CONTRADICTION, point_of(estimate))
         others = {
-            person: place
-            for person, place, radius_m in zip(crowd.people, places, radii_m, strict=True)
-            if person != inquiry.target and is_proof and radius_m <= self.tau_m
+            crowd.people[row]: point_of(estimates_m[row])
+            for row in np.flatnonzero(radii_m <= self.tau_m)
+            if is_proof and row != target
         }
         outcome = Outcome.FOUND if is_found else Outcome.OUT_OF_QUERIES
-        return Finding(outcome, places[target], radius_m=float(radii_m[target]) if is_proof else None, others=others)
+        radius_m = float(radii_m[target]) if is_proof else None
+        return Finding(outcome, point_of(estimate), radius_m=radius_m, others=others)
 
     def _ask(self, inquiry: Inquiry, crowd: CrowdMap, place: Point) -> Sequence[Person]:
         (x, y), (width, height) = place, self.half_extent_m
