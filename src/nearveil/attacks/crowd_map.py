@@ -36,7 +36,7 @@ MOST_DISORDER = 0.2
 _WIDTHS = (0.3, 0.1, 0.03, 0.01, 0.003)
 # Users who always follow each other, in at least so many lists, share a point. Fewer merge neighbors by chance; more
 # let users at one point push each other away.
-_ALWAYS_TOGETHER = 4
+_ALWAYS_TOGETHER = 2
 # Samples of a fit, and Langevin steps for each. More make radii more honest, but take longer.
 _SAMPLES, _STEPS_EACH = 8, 20
 

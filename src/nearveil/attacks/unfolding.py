@@ -23,9 +23,9 @@ _CIRCLE = 0.5
 # The stated radius is so many times the one that has 95 % of the samples. More takes more queries, less makes more
 # results wrong.
 _CAUTION = 1.5
-# A target is found only if so many users are nearer in one list and farther in another. Fewer make more results wrong
+# A target is found only if so many points are nearer in one list and farther in another. Fewer make more results wrong
 # where users share points.
-_LEAST_TURNED = 3
+_LEAST_TURNED = 6
 
 _FIRST_STEP_M, _MOST_STEPS, _CANDIDATES = 50.0, 6, 40
 # The golden angle spreads any number of directions.
