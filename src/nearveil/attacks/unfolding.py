@@ -14,6 +14,7 @@ from nearveil.attacks.crowd_map import MOST_DISORDER, CrowdMap, is_telling, step
 from nearveil.attacks.oracle import Point, point_of
 from nearveil.nearby.index import Person
 from nearveil.region import Region
+from nearveil.types import FloatArray
 
 # Queries before the first fit, and between two fits. Fewer find some targets with fewer queries, but take longer.
 _AT_FIRST, _BATCH = 10, 2
@@ -75,7 +76,9 @@ class Unfolding(Attack):
             # If not even the best fit explains the lists, none is worth refining.
             crowd.fit(afresh=puzzled)
             puzzled = crowd.disorder() > MOST_DISORDER
-            before, estimates_m, radii_m = estimate, crowd.estimates(), _CAUTION * crowd.radii_m(0.95)
+            before, estimates_m = estimate, crowd.estimates()
+            # Below half of tau a narrower radius is worth nothing, and less sure.
+            radii_m = np.maximum(_CAUTION * crowd.radii_m(0.95), self.tau_m / 2)
             estimate, asked = estimates_m[target], len(crowd.places)
             is_proof = not puzzled and crowd.is_steady and crowd.turned(target) >= _LEAST_TURNED
             # What is found has to stay where it is when more is known.
@@ -120,7 +123,7 @@ class Unfolding(Attack):
             length_m = _CIRCLE * reach_m * math.sqrt(number / rest)
             self._ask(inquiry, crowd, step_from((start[0], start[1]), (number + 2) * _GOLDEN_ANGLE, length_m))
 
-    def _next_place(self, crowd: CrowdMap, estimate: np.ndarray, rng: np.random.Generator) -> Point:
+    def _next_place(self, crowd: CrowdMap, estimate: FloatArray, rng: np.random.Generator) -> Point:
         """A place on a circle about the middle between start and target, as far as can be from all others."""
         asked, radius_m = crowd.places, _CIRCLE * crowd.reach_m
         half = (estimate - asked[0]) / 2
