@@ -9,7 +9,6 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 ShortIntArray = npt.NDArray[np.int32]
-ShortFloatArray = npt.NDArray[np.float32]
 BoolArray = npt.NDArray[np.bool_]
 WordArray = npt.NDArray[np.uint64]
 

