@@ -35,7 +35,7 @@ def town_m() -> FloatArray:
     return town(150)
 
 
-@pytest.mark.parametrize("people", [80, *for_evidence(400)])
+@pytest.mark.parametrize("people", [60, *for_evidence(400)])
 def test_everybody_is_mapped_and_radii_are_honest(people: int, san_francisco: Region) -> None:
     places_m = town(people)
     oracle = SimulatedService(san_francisco, places_m, rng=1).oracle(k=K, accounts=0)
