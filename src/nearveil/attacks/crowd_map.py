@@ -271,7 +271,7 @@ class _Cost:
         """From places to users, their distances, how wrong each rule is, and the slopes of the softplus there."""
         aside_m = (flat.reshape(-1, 2) * self._scales_m)[self._users] - self._places
         # A millimeter keeps the gradient finite where a user is at the place itself.
-        distances_m = np.sqrt((aside_m**2).sum(axis=1) + 1e-6)
+        distances_m = np.sqrt(aside_m[:, 0] ** 2 + aside_m[:, 1] ** 2 + 1e-6)
         wrong = (distances_m[self._near] - distances_m[self._far]) / self._widths_m
         return aside_m, distances_m, wrong, expit(wrong)
 
