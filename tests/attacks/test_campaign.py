@@ -42,31 +42,31 @@ def test_everybody_is_mapped_and_radii_are_honest(people: int, san_francisco: Re
     result = Campaign(half_extent_m=san_francisco.half_extent_m).run(oracle)
     errors_m = np.hypot(*(result.estimates_m - places_m[np.array(result.people, dtype=int)]).T)
     assert result.outcome is Outcome.FOUND
-    assert result.questions == oracle.queries
+    assert result.queries == oracle.queries
     assert len(set(result.people)) == len(result.people) > 0.95 * people
     assert (errors_m <= 100).sum() > 0.8 * people
     # Neighbors share errors, so less than a few binomial errors is not asked for; and not by being wide.
     assert (errors_m <= result.radii_m).mean() > SHARE - 3 * math.sqrt(0.09 / people)
     assert np.median(result.radii_m) < 80
-    assert result.questions < (2.0 if people < 100 else 0.6) * people
+    assert result.queries < (2.0 if people < 100 else 0.6) * people
 
 
 def test_a_campaign_stops_at_its_last_query_with_what_it_has(san_francisco: Region, town_m: FloatArray) -> None:
     """By its own limit or by the oracle's, and the same answers give the same map."""
-    campaign = Campaign(half_extent_m=san_francisco.half_extent_m, most_questions=20)
+    campaign = Campaign(half_extent_m=san_francisco.half_extent_m, most_queries=20)
     service = SimulatedService(san_francisco, town_m, rng=1)
     one = campaign.run(service.oracle(k=K, accounts=0))
-    other = replace(campaign, most_questions=1000).run(service.oracle(k=K, accounts=0, most_queries=20))
+    other = replace(campaign, most_queries=1000).run(service.oracle(k=K, accounts=0, most_queries=20))
     for result in (one, other):
-        assert (result.outcome, result.questions) == (Outcome.OUT_OF_QUERIES, 20)
+        assert (result.outcome, result.queries) == (Outcome.OUT_OF_QUERIES, 20)
         assert 0 < len(result.people) < len(town_m)
     np.testing.assert_array_equal(one.estimates_m, other.estimates_m)
     np.testing.assert_array_equal(one.radii_m, other.radii_m)
 
 
 def test_no_queries_are_no_campaign() -> None:
-    with pytest.raises(UsageError, match="at least one question"):
-        Campaign(half_extent_m=HALF_EXTENT_M, most_questions=0)
+    with pytest.raises(UsageError, match="at least one query"):
+        Campaign(half_extent_m=HALF_EXTENT_M, most_queries=0)
 
 
 # -- services that answer nonsense ------------------------------------------------------------------------------------
@@ -97,9 +97,9 @@ def strangers() -> Ask:
 )
 def test_nonsense_ends_with_an_honest_word(ask: Ask, outcome: Outcome) -> None:
     oracle = CountedOracle(ask, lambda _who, _where: None, k=8, accounts=(), most_queries=10_000)
-    result = Campaign(half_extent_m=HALF_EXTENT_M, most_questions=200).run(oracle)
+    result = Campaign(half_extent_m=HALF_EXTENT_M, most_queries=200).run(oracle)
     assert result.outcome is outcome
-    assert result.questions <= 200
+    assert result.queries <= 200
     assert len(result.estimates_m) == len(result.radii_m) == len(result.people)
     # Hardly anybody is claimed to be located: strangers could be a very dense crowd.
     assert (result.radii_m <= 100).sum() <= 0.02 * len(result.people)
@@ -122,7 +122,7 @@ def test_whoever_is_not_on_a_list_is_farther_than_its_last() -> None:
 
 
 @pytest.mark.parametrize("each", [2, *for_evidence(10)])
-def test_further_people_are_found_with_a_few_questions(each: int, san_francisco: Region, town_m: FloatArray) -> None:
+def test_further_people_are_found_with_a_few_queries(each: int, san_francisco: Region, town_m: FloatArray) -> None:
     """With a map that is right to 10 m; the attacker has somebody who has moved where they were before."""
     rng = np.random.default_rng(7)
     moved, joined = range(10), range(140, 150)
@@ -132,7 +132,7 @@ def test_further_people_are_found_with_a_few_questions(each: int, san_francisco:
         people=range(140), estimates_m=before_m, radii_m=np.full(140, 10.0), half_extent_m=HALF_EXTENT_M, tau_m=100.0
     )
     service = SimulatedService(san_francisco, town_m, rng=1)
-    questions = []
+    queries = []
     for target in (*moved[:each], *joined[:each]):
         # The k-th nearest person's place, where the target is listed or nearly so; the first that has it is the start.
         near = np.argsort(np.hypot(*(town_m - town_m[target]).T))[1 : K + 1]
@@ -141,8 +141,8 @@ def test_further_people_are_found_with_a_few_questions(each: int, san_francisco:
         result = attack.infer(service.oracle(k=K, accounts=0), target, start)
         assert result.estimate is not None
         assert math.dist(result.estimate, town_m[target]) <= 100
-        questions.append(result.queries)
-    assert np.mean(questions) < 8
+        queries.append(result.queries)
+    assert np.mean(queries) < 8
 
 
 def test_a_further_person_who_is_not_listed_is_not_found() -> None:

@@ -27,7 +27,7 @@ from nearveil.region import Region
 TRUE_M = np.array([[0.0, 0.0], [1000.0, 0.0], [2000.0, 0.0], [3000.0, 0.0]])
 RESULT = CampaignResult(
     outcome=Outcome.FOUND, people=(3, 0, 1), estimates_m=np.array([[3000.0, 10.0], [0.0, 30.0], [1150.0, 0.0]]),
-    radii_m=np.array([20.0, 20.0, 200.0]), questions=5, seconds=1.0, disorder=0.0,
+    radii_m=np.array([20.0, 20.0, 200.0]), queries=5, seconds=1.0, disorder=0.0,
 )  # fmt: skip
 FURTHER = FurtherPeople(people=10, queries=Mean(3.4, 0.5), found=Share(0.9, 0.55, 0.99))
 

@@ -64,7 +64,7 @@ class CampaignResult:
     people: tuple[Person, ...] = field(repr=False)
     estimates_m: FloatArray = field(repr=False)
     radii_m: FloatArray = field(repr=False)
-    questions: int
+    queries: int
     seconds: float
     disorder: float
 
@@ -79,24 +79,24 @@ class Campaign:
         Half width and half height of the public region.
     tau_m : float
         Users count as located if their radius is at most this.
-    most_questions : int
+    most_queries : int
         The map is made of what was answered until then.
     """
 
     half_extent_m: tuple[float, float]
     tau_m: float = 100.0
-    most_questions: int = 100_000
+    most_queries: int = 100_000
     seed: int = 1
 
     def __post_init__(self) -> None:
-        if self.most_questions < 1:
-            raise UsageError("a campaign needs at least one question; give most_questions= a number from 1 on")
+        if self.most_queries < 1:
+            raise UsageError("a campaign needs at least one query; give most_queries= a number from 1 on")
 
     def run(self, oracle: Oracle, progress: ProgressBar = no_bar) -> CampaignResult:
         """Map everybody, touching nothing but the oracle."""
         started = time.perf_counter()
         rng = np.random.default_rng(self.seed)
-        crowd, asker = CrowdMap(oracle.k, self.half_extent_m, rng), _Asker(oracle, self.most_questions)
+        crowd, asker = CrowdMap(oracle.k, self.half_extent_m, rng), _Asker(oracle, self.most_queries)
         with progress("asking all over the region", None) as advance:
             self._explore(asker, crowd, advance)
         self._fit(crowd, progress)
@@ -124,7 +124,7 @@ class Campaign:
             people=tuple(crowd.people),
             estimates_m=crowd.estimates(),
             radii_m=stretch * crowd.radii_m(SHARE),
-            questions=asker.count,
+            queries=asker.count,
             seconds=time.perf_counter() - started,
             disorder=disorder,
         )

@@ -64,7 +64,7 @@ class CampaignOutcome:
     @property
     def queries(self) -> int:
         """How many lists the campaign asked for."""
-        return self.result.questions
+        return self.result.queries
 
     @property
     def errors_m(self) -> FloatArray:
@@ -132,7 +132,7 @@ def attack_campaign(
     if k > len(at_first):
         raise UsageError(f"k must lie between 1 and the number of users at first, {len(at_first):,}")
     most = max(2 * len(at_first), 200)
-    campaign = Campaign(half_extent_m=service.region.half_extent_m, tau_m=tau_m, most_questions=most, seed=seed)
+    campaign = Campaign(half_extent_m=service.region.half_extent_m, tau_m=tau_m, most_queries=most, seed=seed)
     mapped = SimulatedService(service.region, served_m[at_first], rng=seed, policy=service.policy)
     result = campaign.run(mapped.oracle(k=k, accounts=0, most_queries=most), progress)
     with progress("finding further users", len(later)) as advance:

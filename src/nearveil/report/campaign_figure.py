@@ -35,7 +35,7 @@ def draw_campaign(outcome: CampaignOutcome, path: Path) -> None:
         what = "published locations" if outcome.is_protected else "users"
         figure.suptitle(
             f"{outcome.name}: {outcome.located / outcome.people:.1%} of {outcome.people:,} {what} located within "
-            f"{outcome.tau_m:g} m\nby {outcome.result.questions:,} lists of {outcome.k} ids",
+            f"{outcome.tau_m:g} m\nby {outcome.result.queries:,} lists of {outcome.k} ids",
             fontsize=13,
         )  # fmt: skip
         add_legend(figure, columns=3)

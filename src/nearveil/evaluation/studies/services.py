@@ -183,12 +183,12 @@ def _start(
 def _map(behind: attack_experiment.Service, k: int, seed: int) -> dict[str, Any]:
     served_m = behind.served_m
     campaign = Campaign(
-        half_extent_m=behind.region.half_extent_m, tau_m=TAU_M, most_questions=2 * len(served_m), seed=seed
+        half_extent_m=behind.region.half_extent_m, tau_m=TAU_M, most_queries=2 * len(served_m), seed=seed
     )
     oracle = behind.open().oracle(k=min(k, len(served_m)), accounts=0, most_queries=2 * len(served_m))
     result = campaign.run(oracle)
     errors_m = np.hypot(*(result.estimates_m - served_m[np.array(result.people, dtype=np.int64)]).T)
-    return {"queries": result.questions, "located": int((errors_m <= TAU_M).sum())}
+    return {"queries": result.queries, "located": int((errors_m <= TAU_M).sum())}
 
 
 def summary(runs: pd.DataFrame) -> pd.DataFrame:
