@@ -7,7 +7,6 @@ import inspect
 from pathlib import Path
 
 from nearveil.attacks.adaptive import Adaptive
-from nearveil.attacks.answers import Answers
 from nearveil.attacks.base import Attack
 from nearveil.attacks.gi_lia import GILIA
 from nearveil.attacks.unfolding import Unfolding
@@ -17,11 +16,6 @@ from nearveil.plugins import load_class
 
 ATTACKS: dict[str, type[Attack]] = {one.name: one for one in (GILIA, ZOLIA, Adaptive, Unfolding)}
 """Nearveil's own, in the order of tables. A new one joins here, and is then everywhere."""
-
-
-def attacks_for(answers: Answers) -> list[str]:
-    """Names of Nearveil's own attacks that can use the answers of a service."""
-    return [name for name, kind in ATTACKS.items() if answers.is_list or kind.takes_other_answers()]
 
 
 def attack_class(name: str) -> type[Attack]:

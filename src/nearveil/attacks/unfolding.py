@@ -69,7 +69,6 @@ class Unfolding(Attack):
     """
 
     name: ClassVar[str] = "unfolding"
-    seconds_each: ClassVar[float] = 0.5
     accounts_needed: ClassVar[int] = 0
 
     half_extent_m: tuple[float, float]
