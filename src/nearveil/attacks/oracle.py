@@ -236,6 +236,8 @@ class CountedFilter(_CountedAboutUser):
         return bool(self._checked(answer, "True or False", isinstance(answer, bool | np.bool_)))
 
 
-def _is_length(value: object) -> bool:
+def _is_length(value: Any) -> bool:
     """Whether a value is a number; True is none. Beyond 1e12, farther than around the Earth, digits are lost."""
-    return isinstance(value, Real) and type(value) is not bool and 0 <= float(value) <= 1e12
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    return value <= 1e12 and not value < 0
