@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from nearveil.attacks.base import Attack, Finding, Inquiry, Outcome
 from nearveil.attacks.belief import Belief, Evidence, Prior, Sample, distances_m
@@ -26,6 +25,8 @@ from nearveil.types import FloatArray
 _RADIUS_IN_SIGMAS = math.sqrt(2 * math.log(10))
 # How likely the user is near the estimate at the end: more makes queries more, and estimates better.
 _SURE = 0.9
+# So many standard deviations from the bounds of the first list nothing is believed: more holds more errors of the map.
+_SURELY = 3.0
 # Points of the belief and queries that are compared: more choose better, and take longer.
 _SAMPLES, _CANDIDATES = 300, 60
 
@@ -34,16 +35,8 @@ _SAMPLES, _CANDIDATES = 300, 60
 class FromMap(Attack):
     """Ask where the answer is expected to tell most, with everybody on the map as a landmark.
 
-    Parameters
-    ----------
-    people, estimates_m, radii_m
-        The map, as in `CampaignResult`.
-    half_extent_m : (float, float)
-        Half width and half height of the public region.
-    tau_m : float
-        The attack ends when the user is within this distance of the estimate with a probability of 90 %.
-    most_queries : int
-        Number of queries after which the best guess is returned.
+    The map is as in `CampaignResult`. The attack ends when the user is within ``tau_m`` of the estimate with a
+    probability of 90 %, or after ``most_queries`` with the best guess.
     """
 
     name: ClassVar[str] = "from a map"
@@ -59,32 +52,41 @@ class FromMap(Attack):
     @classmethod
     def of(cls, result: CampaignResult, half_extent_m: tuple[float, float], *, tau_m: float) -> Self:
         """Return the attack with the map of a campaign."""
-        mapped = {"people": result.people, "estimates_m": result.estimates_m, "radii_m": result.radii_m}
-        return cls(**mapped, half_extent_m=half_extent_m, tau_m=tau_m)  # type: ignore[arg-type]
+        return cls(people=result.people, estimates_m=result.estimates_m, radii_m=result.radii_m,
+                   half_extent_m=half_extent_m, tau_m=tau_m)  # fmt: skip
 
     def _run(self, inquiry: Inquiry, start: Point) -> Finding:
         # One who has moved is on the map, but not where the map says.
         rows = {user: row for row, user in enumerate(self.people) if user != inquiry.target}
-        belief, rng = Belief(Prior(self.half_extent_m, self.tau_m, start), np.zeros(1)), np.random.default_rng(1)
         if inquiry.target not in (answer := inquiry.ask(start)):
             return Finding(Outcome.NOT_LISTED)
         if not rows:
             return Finding(Outcome.LOST)
-        tree, point = cKDTree(self.estimates_m[[*rows.values()]]), start
+        evidence, rng = self._evidence(inquiry, rows, start, answer), np.random.default_rng(1)
+        prior, wider = Prior(self.half_extent_m, self.tau_m), [(one, _SURELY * one.error_m) for one in evidence]
+        belief = Belief(prior, np.zeros(1))
+        if not belief.learn([Evidence(start, one.low_m - by_m, one.high_m + by_m) for one, by_m in wider]):
+            # Landmarks are not where the map has them.
+            belief = Belief(prior, np.zeros(1))
         while True:
-            belief.learn(self._evidence(inquiry, rows, point, answer))
+            belief.learn(evidence)
             sample = belief.sample(_SAMPLES, rng)
-            tries = [belief.mean(), *map(point_of, sample.points[:: _SAMPLES // 20])]
-            estimate = max(tries, key=lambda one: belief.share_within(one, self.tau_m))
-            near = distances_m(belief.cells, estimate) <= self.tau_m
-            if near.any():
-                estimate = point_of(np.average(belief.cells[near, :2], axis=0, weights=belief.mass[near]))
-            if belief.share_within(estimate, self.tau_m) >= _SURE:
+            estimate, share = self._estimate(belief, sample)
+            if share >= _SURE:
                 return Finding(Outcome.FOUND, estimate)
             if len(inquiry.steps) >= self.most_queries:
                 return Finding(Outcome.OUT_OF_QUERIES, estimate)
-            point = self._next_point(tree, min(inquiry.oracle.k, len(rows)), sample, rng)
-            answer = inquiry.ask(point)
+            point = self._next_point(self.estimates_m[[*rows.values()]], inquiry.oracle.k, sample, rng)
+            evidence = self._evidence(inquiry, rows, point, inquiry.ask(point))
+
+    def _estimate(self, belief: Belief, sample: Sample) -> tuple[Point, float]:
+        """The middle of what is likely within tau of the mean, or of a sampled point if more is likely there."""
+        tries = [belief.mean(), *map(point_of, sample.points[::15])]
+        for _ in range(2):
+            shares = [belief.mass * (distances_m(belief.cells, one) <= self.tau_m) for one in tries]
+            best = max(shares, key=np.sum)
+            tries = [point_of(best @ belief.cells[:, :2] / max(best.sum(), 1e-12))]
+        return tries[0], float(best.sum())
 
     def _evidence(
         self, inquiry: Inquiry, rows: dict[Person, int], point: Point, answer: Sequence[Person]
@@ -101,22 +103,20 @@ class FromMap(Attack):
         errors_m = np.maximum(self.radii_m / _RADIUS_IN_SIGMAS, 1.0)
         return [Evidence(point, np.array([low]), np.array([high]), errors_m[row]) for row, low, high in bounds]
 
-    def _next_point(self, tree: cKDTree, k: int, sample: Sample, rng: np.random.Generator) -> Point:
+    def _next_point(self, landmarks_m: FloatArray, k: int, sample: Sample, rng: np.random.Generator) -> Point:
         """The best of some points around the belief, from as far as it is wide to as far as a list reaches.
 
         Beside somebody who lives alone every list is the same.
         """
-        spread_m = float(distances_m(sample.points, point_of(sample.points.mean(axis=0))).mean()) + 1.0
-        (reach_m,), _ = tree.query(sample.points.mean(axis=0), [k])
-        scales_m = np.geomspace(spread_m, max(spread_m, float(reach_m)), _CANDIDATES)
-        points = sample.points[rng.integers(len(sample.points), size=_CANDIDATES)]
-        points = points + rng.normal(0, 1, points.shape) * scales_m[:, None]
-        extent = np.array(self.half_extent_m)
-        points = np.clip(points, -extent, extent)
-        rings_m, _ = tree.query(points, [*range(1, k + 1)])
+        middle, extent = point_of(sample.points.mean(axis=0)), np.array(self.half_extent_m)
+        spread_m = float(distances_m(sample.points, middle).mean()) + 1.0
+        reach_m = float(np.sort(distances_m(landmarks_m, middle))[:k][-1])
+        scales_m = np.geomspace(spread_m, max(spread_m, reach_m), _CANDIDATES)
+        aside_m = rng.normal(0, 1, (_CANDIDATES, 2)) * scales_m[:, None]
+        points = np.clip(sample.points[rng.integers(_SAMPLES, size=_CANDIDATES)] + aside_m, -extent, extent)
 
-        def chances(number: int, sample: Sample) -> FloatArray:
-            rank = np.searchsorted(rings_m[number], distances_m(sample.points, point_of(points[number])))
-            return np.eye(k + 2)[rank]
+        def chances(point: Point, sample: Sample) -> FloatArray:
+            rings_m = np.sort(distances_m(landmarks_m, point))[:k]
+            return np.eye(len(rings_m) + 2)[np.searchsorted(rings_m, distances_m(sample.points, point))]
 
-        return point_of(points[best_query(range(_CANDIDATES), chances, sample, self.tau_m)])
+        return best_query([point_of(point) for point in points], chances, sample, self.tau_m)
