@@ -64,17 +64,9 @@ class Trace:
 class Finding:
     """What an attack found.
 
-    Attributes
-    ----------
-    estimate : Point or None
-        Where the target is believed to be; None if nothing is believed.
-    certified : bool
-        Whether the answers prove that the target is within ``tau`` of the estimate.
-    radius_m : float or None
-        The service has the target within this distance of the estimate: surely where certified, otherwise in 95 % of
-        cases; None where the attack states nothing.
-    others : mapping
-        Other users located on the way.
+    ``certified`` means that the answers prove the target within ``tau`` of the ``estimate``. The service has the target
+    within ``radius_m`` of it: surely where certified, otherwise in 95 % of cases; None where the attack states nothing.
+    ``others`` are other users located on the way.
     """
 
     outcome: Outcome
@@ -161,14 +153,8 @@ class Inquiry:
 class Attack(ABC):
     """Finds one target. Subclasses are frozen values: their fields are the choices an attacker can make.
 
-    Attributes
-    ----------
-    name : str
-        What tables and the command line call it.
-    accounts_needed : int
-        How many accounts of its own it needs at least.
-    takes_more_accounts : bool
-        Whether it can use more accounts than it needs; then it is tried with each number that is asked for.
+    ``name`` is what tables and the command line call it, and ``accounts_needed`` how many accounts of its own it needs
+    at least. If it ``takes_more_accounts``, it is tried with each number that is asked for.
     """
 
     name: ClassVar[str]
@@ -195,11 +181,9 @@ class Attack(ABC):
             inquiry.withdraw_all()
         return AttackResult(
             **{one.name: getattr(found, one.name) for one in fields(Finding)},
-            attack=self.name,
-            queries=len(inquiry.steps),
-            seconds=time.perf_counter() - started,
+            attack=self.name, queries=len(inquiry.steps), seconds=time.perf_counter() - started,
             trace=Trace(tuple(inquiry.steps), tuple(inquiry.circles)),
-        )
+        )  # fmt: skip
 
     def locate(self, oracle: PersonOracle, start: Point | None = None) -> AttackResult:
         """Find the one user whom an oracle answers about; the user is rather near ``start``, if that is given."""

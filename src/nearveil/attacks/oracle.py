@@ -1,7 +1,7 @@
-"""Oracles: the interfaces through which an attacker asks a nearby service.
+"""Oracles, through which an attacker asks a nearby service; each counts queries, and is made of functions.
 
-`Oracle` lists the users near a point. The others answer about one user: with a rounded distance, with a band, or with
-whether the user is within a radius.
+`Oracle` lists the users near a point. Each `PersonOracle` answers about one user: with a rounded distance, with a band,
+or with whether the user is within a radius.
 """
 
 from __future__ import annotations
@@ -37,14 +37,8 @@ class OutOfQueriesError(OracleError):
     """The attacker has asked as often as it may."""
 
 
-class _HasQueries(Protocol):
-    @property
-    def queries(self) -> int:
-        """How many queries were made so far."""
-
-
 @runtime_checkable
-class Oracle(_HasQueries, Protocol):
+class Oracle(Protocol):
     """Ask who is near a point, and put the attacker's own accounts anywhere."""
 
     @property
@@ -55,47 +49,15 @@ class Oracle(_HasQueries, Protocol):
     def accounts(self) -> tuple[Person, ...]:
         """The attacker's own accounts."""
 
+    @property
+    def queries(self) -> int:
+        """How many queries were made so far."""
+
     def nearby(self, point: Point, /) -> Sequence[Person]:
         """Ids of the users nearest to a point, nearest first, and nothing else."""
 
     def put(self, account: Person, point: Point | None, /) -> None:
         """Move one of the attacker's own accounts to a point, or take it off the map."""
-
-
-class PersonOracle(_HasQueries, Protocol):
-    """What all oracles about one user have."""
-
-    @property
-    def tolerance(self) -> float:
-        """By what share the service's distances may differ from the attacker's: 0 in a simulation."""
-
-
-@runtime_checkable
-class DistanceOracle(PersonOracle, Protocol):
-    """Ask how far the user is. The answer is a number as the service shows it: in any unit, rounded somehow."""
-
-    def distance(self, point: Point, /) -> float:
-        """The distance from a point, as shown."""
-
-
-@runtime_checkable
-class BandOracle(PersonOracle, Protocol):
-    """Ask in which band of distance the user is, such as "500 m to 1 km"."""
-
-    def band(self, point: Point, /) -> tuple[float, float]:
-        """The least and the greatest distance of the band, in meters; the last band has no end (infinity)."""
-
-
-@runtime_checkable
-class FilterOracle(PersonOracle, Protocol):
-    """Ask whether the user is within a radius."""
-
-    @property
-    def radii(self) -> Radii:
-        """Which radii the service takes."""
-
-    def within(self, point: Point, radius_m: float, /) -> bool:
-        """Whether the user is within a radius of a point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +139,8 @@ class CountedOracle(_Counted):
         self._put(account, point)
 
 
-class _CountedAboutUser(_Counted):
-    """Answers about one user, from ``source``.
+class PersonOracle(_Counted):
+    """Answers about one user, from ``source``, whose distances may differ from the attacker's by a share ``tolerance``.
 
     ``has_fixed_rule`` is for services that are known to answer by one rule. Nothing is certified about others.
     """
@@ -200,8 +162,8 @@ class _CountedAboutUser(_Counted):
         return answer
 
 
-class CountedDistance(_CountedAboutUser):
-    """A `DistanceOracle` made of one function."""
+class CountedDistance(PersonOracle):
+    """Tells how far the user is: a number as the service shows it, in any unit, rounded somehow."""
 
     def distance(self, point: Point) -> float:
         """The distance from a point, as shown."""
@@ -209,8 +171,8 @@ class CountedDistance(_CountedAboutUser):
         return float(self._checked(answer, "a distance, a number of 0 or more", _is_length(answer)))
 
 
-class CountedBands(_CountedAboutUser):
-    """A `BandOracle` made of one function."""
+class CountedBands(PersonOracle):
+    """Tells in which band of distance the user is, such as "500 m to 1 km"; the last band may end at infinity."""
 
     def band(self, point: Point) -> tuple[float, float]:
         """The least and the greatest distance of the band, in meters."""
@@ -221,8 +183,8 @@ class CountedBands(_CountedAboutUser):
         return float(low), float(high)
 
 
-class CountedFilter(_CountedAboutUser):
-    """A `FilterOracle` made of one function, which takes a point and a radius."""
+class CountedFilter(PersonOracle):
+    """Tells whether the user is within a radius."""
 
     __slots__ = ("radii",)
 

@@ -20,32 +20,20 @@ from nearveil.lengths import meters
 from nearveil.nearby.index import Person
 from nearveil.types import FloatArray
 
-_Takes = tuple[str, Callable[[float], bool]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPolicy:
     """What is done to a list; 0 means that it is not done.
 
-    Attributes
-    ----------
-    snap_m : float
-        Everybody, the attacker's accounts too, is moved to the nearest point of a grid with this spacing.
-    bands_m : float
-        Users are listed by bands of distance of this width; within a band in an order that never changes.
-    cutoff_m : float
-        Nobody farther than this is listed.
-    at_least : int
-        With a cut-off: where fewer users are within it, so many of the nearest are listed all the same.
-    drop : float
-        Share of users who are left out, others in each answer.
-    order_noise : float
-        Every distance is multiplied by a random factor before users are put in order, another one in each answer:
-        the exponential of a normal deviate with this standard deviation.
-    group : int
-        A list with fewer users than this is not shown: the answer is empty.
-    delay : int
-        A move of an account shows after so many further queries.
+    - ``snap_m``: everybody, accounts too, is moved to the nearest point of a grid with this spacing.
+    - ``bands_m``: users are listed by bands of distance of this width; within a band in an order that never changes.
+    - ``cutoff_m``: nobody farther than this is listed.
+    - ``at_least``: with a cut-off, so many of the nearest are listed all the same.
+    - ``drop``: share of users who are left out, others in each answer.
+    - ``order_noise``: every distance is multiplied by a random factor before users are put in order, another one in
+      each answer: the exponential of a normal deviate with this standard deviation.
+    - ``group``: a list with fewer users than this is not shown; the answer is empty.
+    - ``delay``: a move of an account shows after so many further queries.
     """
 
     snap_m: float = 0.0
@@ -77,22 +65,16 @@ class AnswerPolicy:
         named = {_written(field): field for field in _PARTS}
         for part in text.split(","):
             name, _, value = (piece.strip() for piece in part.partition(":"))
-            if not part.strip() and "," in text:
-                raise UsageError(f"{text!r} has a comma too many; write policies such as snap:100m,drop:0.1")
             if name not in named:
-                raise UsageError(
-                    f"there is no answer policy {name!r}; write one such as drop:0.1, of {', '.join(named)}"
-                )
-            field = named[name]
-            if not value:
-                raise UsageError(f"the answer policy {name} needs a value, such as {_PARTS[field][2]}")
-            if field in values:
+                known = ", ".join(named)
+                raise UsageError(f"there is no answer policy {name!r}; write one such as drop:0.1, of {known}")
+            if (field := named[name]) in values:
                 raise UsageError(f"the answer policy {name} is given twice; give it once")
             values[field] = meters(value, name) if field.endswith("_m") else _number(value)
         return cls(**values)
 
     def __str__(self) -> str:
-        given = [(field, getattr(self, field)) for field in _PARTS if getattr(self, field)]
+        given = [(field, getattr(self, field)) for field in self.__slots__ if getattr(self, field)]
         return ",".join(f"{_written(field)}:{value:g}{'m' if field.endswith('_m') else ''}" for field, value in given)
 
     @property
@@ -108,19 +90,19 @@ class AnswerPolicy:
         return np.asarray(np.clip(np.round(places_m / self.snap_m), -last, last) * self.snap_m)
 
 
-_LENGTH: _Takes = "a distance of at least 1 m", lambda value: value == 0 or 1 <= value < 1e9
-_COUNT: _Takes = "a whole number from 0 to 10,000", lambda value: value in range(10_001)
+def _is_length(value: float) -> bool:
+    return value == 0 or 1 <= value < 1e9
+
+
 # What each part takes, how that is checked, and an example.
+_LENGTH = "a distance of at least 1 m", _is_length
+_COUNT = "a whole number from 0 to 10,000", range(10_001).__contains__
 _PARTS: dict[str, tuple[str, Callable[[float], bool], str]] = {
-    "snap_m": (*_LENGTH, "snap:100m"),
-    "bands_m": (*_LENGTH, "bands:500m"),
-    "cutoff_m": (*_LENGTH, "cutoff:1km"),
-    "at_least": (*_COUNT, "at-least:50"),
+    "snap_m": (*_LENGTH, "snap:100m"), "bands_m": (*_LENGTH, "bands:500m"), "cutoff_m": (*_LENGTH, "cutoff:1km"),
+    "at_least": (*_COUNT, "at-least:50"), "group": (*_COUNT, "group:5"), "delay": (*_COUNT, "delay:2"),
     "drop": ("a number from 0 to below 1", lambda value: 0 <= value < 1, "drop:0.1"),
     "order_noise": ("a number from 0 to 1, a share of the distance", lambda value: 0 <= value <= 1, "order-noise:0.1"),
-    "group": (*_COUNT, "group:5"),
-    "delay": (*_COUNT, "delay:2"),
-}
+}  # fmt: skip
 
 
 def _written(field: str) -> str:

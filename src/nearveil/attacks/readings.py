@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from nearveil.attacks.belief import Evidence
-from nearveil.attacks.oracle import BandOracle, DistanceOracle, FilterOracle, PersonOracle, Point
+from nearveil.attacks.oracle import CountedBands, CountedDistance, CountedFilter, PersonOracle, Point
 from nearveil.types import FloatArray
 
 UNITS_M = {"m": 1.0, "km": 1000.0, "mi": 1609.344, "nmi": 1852.0, "yd": 0.9144, "ft": 0.3048}
@@ -113,13 +113,9 @@ class Reading(ABC):
         """
         return (rule.first_edge >= 0.5) != (number % 3 == 2)
 
-    def surely_nearer(self, edge_m: float) -> float:
-        """Up to which distance a user is nearer than an edge, also by the service's own distances."""
-        return float(edge_m * (1 - self._oracle.tolerance) - 2 * _SLACK_M)
-
-    def surely_beyond(self, edge_m: float) -> float:
-        """From which distance on a user is beyond an edge, also by the service's own distances."""
-        return float(edge_m * (1 + self._oracle.tolerance) + 2 * _SLACK_M)
+    def surely(self, edge_m: float, side: int) -> float:
+        """Up to where a user is nearer than an edge (-1), or from where beyond (1), by the service's distances, too."""
+        return float(edge_m * (1 + side * self._oracle.tolerance) + side * 2 * _SLACK_M)
 
     @abstractmethod
     def steps(self, radius_m: float | None) -> FloatArray:
@@ -147,7 +143,7 @@ class DistanceReading(Reading):
     The greatest answer may stand for everything beyond it ("10 and more"): that is supposed once it came ``often``.
     """
 
-    def __init__(self, oracle: DistanceOracle, before: DistanceReading | None = None, *, often: int = _OFTEN) -> None:
+    def __init__(self, oracle: PersonOracle, before: DistanceReading | None = None, *, often: int = _OFTEN) -> None:
         self._often = often
         super().__init__(oracle, before)
 
@@ -181,10 +177,9 @@ class DistanceReading(Reading):
         return answer, f"{answer:g}"
 
     def _possible_rules(self) -> tuple[Rule, ...]:
-        """Keep the greatest step that explains all answers, and the greatest usual one.
+        """Steps are the greatest one that explains all answers, and the greatest usual one, which comes next sooner.
 
-        The true step divides the greatest common divisor of all answers. Rings of a finer step lie within those of a
-        coarser one, so finer steps need not be kept; the usual one is a better guess of what comes next.
+        Rings of a finer step lie within those of a coarser one, so finer steps need not be kept.
         """
         if not self._answers:
             return _all_rules(("km", "mi"), {1.0: 1.0})
@@ -217,11 +212,7 @@ class GradedDistanceReading(DistanceReading):
 
     is_exhaustive = False
 
-    def otherwise(self) -> Reading | None:
-        """There is no other way."""
-        return None
-
-    rival = otherwise
+    otherwise, rival = Reading.otherwise, Reading.rival
 
     def radii_near(self, distance_m: float) -> Sequence[float | None]:
         """Not a radius that is asked for, but the distance to plan for, roughly: steps depend on it."""
@@ -340,10 +331,8 @@ class FilterReading(Reading):
 
 def reading_of(oracle: PersonOracle) -> Reading:
     """Return how to read an oracle, by what it can be asked."""
-    if isinstance(oracle, DistanceOracle):
-        return DistanceReading(oracle)
-    if isinstance(oracle, BandOracle):
-        return BandReading(oracle)
-    if isinstance(oracle, FilterOracle):
-        return FilterReading(oracle)
-    raise TypeError("an oracle about one user answers with a distance, a band, or whether they are within a radius")
+    readings = {CountedDistance: DistanceReading, CountedBands: BandReading, CountedFilter: FilterReading}
+    for kind, reading in readings.items():
+        if isinstance(oracle, kind):
+            return reading(oracle)
+    raise TypeError("an oracle about one user is a CountedDistance, CountedBands or CountedFilter")
