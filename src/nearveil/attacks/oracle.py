@@ -168,7 +168,8 @@ class CountedDistance(PersonOracle):
     def distance(self, point: Point) -> float:
         """The distance from a point, as shown."""
         answer = self._answer(point)
-        return float(self._checked(answer, "a distance, a number of 0 or more", _is_length(answer)))
+        expected = "a distance, a number that is neither negative nor too large"
+        return float(self._checked(answer, expected, _is_length(answer)))
 
 
 class CountedBands(PersonOracle):

@@ -271,7 +271,7 @@ class BandReading(Reading):
         """Edges near a distance, where bands differ in width."""
         widths = [high - low for low, high in self._answers]
         # Edges in whole meters or feet differ a little.
-        if not widths or math.isclose(max(widths), min(widths), rel_tol=0.01):
+        if not widths or (max(widths) < math.inf and math.isclose(max(widths), min(widths), rel_tol=0.01)):
             return (None,)
         seen = {edge for band in self._answers for edge in band if 0 < edge < math.inf}
         return sorted(seen, key=lambda edge: abs(edge - distance_m))[:2] or (None,)
