@@ -10,7 +10,7 @@ from tests.evidence import for_evidence
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import Attack, Outcome
 from nearveil.attacks.oracle import CountedOracle, Oracle, OracleError, Point
-from nearveil.attacks.policies import as_policy
+from nearveil.attacks.policies import AnswerPolicy
 from nearveil.attacks.registry import ATTACKS
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.evaluation.attack_experiment import draw_instances, set_up_attacks
@@ -150,7 +150,7 @@ def test_an_order_that_means_something_else_is_not_believed(
     accounts: int,
 ) -> None:
     places_m = san_francisco.to_metres(synthetic_city(5000, san_francisco, rng=3))
-    service = SimulatedService(san_francisco, places_m, rng=1, policy=as_policy(policy))
+    service = SimulatedService(san_francisco, places_m, rng=1, policy=AnswerPolicy.parse(policy) if policy else None)
     attack = Adaptive(half_extent_m=san_francisco.half_extent_m, accounts=accounts)
     instances = draw_instances(service, places_m, k=LONG_LIST, count=2, rng=np.random.default_rng(5))
     for number, instance in enumerate(instances):

@@ -76,7 +76,7 @@ def test_what_is_missing_is_asked_at_a_terminal(run: Run, tmp_path: Path, monkey
     [
         ("return 3", 0, "The user was not found after"),
         ("raise_later(ValueError('52.4912'))\n    return 3", 4, "ended early, with what it knew by then: distance()"),
-        ("raise_later(HTTPError('', 429, '', {}, None))\n    return 3", 0, "(no more questions allowed)"),
+        ("raise_later(HTTPError('', 429, '', {}, None))\n    return 3", 0, "(no more queries allowed)"),
     ],
 )
 def test_the_end_is_one_sentence(run: Run, tmp_path: Path, body: str, code: int, said: str) -> None:

@@ -34,9 +34,6 @@ from .from_map import FromMap as FromMap
 from .gi_lia import GILIA as GILIA
 from .matching import match_everybody as match_everybody
 from .oracle import (
-    BandOracle as BandOracle,
-)
-from .oracle import (
     CountedBands as CountedBands,
 )
 from .oracle import (
@@ -47,12 +44,6 @@ from .oracle import (
 )
 from .oracle import (
     CountedOracle as CountedOracle,
-)
-from .oracle import (
-    DistanceOracle as DistanceOracle,
-)
-from .oracle import (
-    FilterOracle as FilterOracle,
 )
 from .oracle import (
     Oracle as Oracle,

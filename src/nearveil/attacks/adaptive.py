@@ -40,7 +40,6 @@ class Adaptive(Attack):
     """
 
     name: ClassVar[str] = "adaptive"
-    seconds_each: ClassVar[float] = 0.3
     takes_more_accounts: ClassVar[bool] = True
 
     half_extent_m: tuple[float, float]

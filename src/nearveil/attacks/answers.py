@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Self
 
 import numpy as np
@@ -20,23 +19,14 @@ from nearveil.errors import UsageError
 
 EXAMPLES = "list, distance:1km, distance:1mi, bands:500m, filter:1km, filter:5km-fixed, circle:2km"
 
-
-class AnswerKind(StrEnum):
-    """The kinds of answers."""
-
-    LIST = "list"
-    DISTANCE = "distance"
-    BANDS = "bands"
-    FILTER = "filter"
-    CIRCLE = "circle"
-
-
 ROUNDINGS: dict[str, Callable[[float], float]] = {
     "floor": math.floor,
     "nearest": lambda value: math.floor(value + 0.5),
     "ceil": math.ceil,
 }
 """How services round distances."""
+
+_VARIANTS = {"list": [], "distance": sorted(ROUNDINGS), "bands": [], "filter": ["fixed"], "circle": []}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +35,17 @@ class Answers:
 
     Attributes
     ----------
-    kind : AnswerKind
-        What is answered.
-    number : float or None
-        The length in its unit: the step of distances and bands, the step or the least of radii.
-    unit : str
-        Of the number.
+    kind : str
+        ``list``, ``distance``, ``bands``, ``filter`` or ``circle``.
+    number, unit
+        The length: the step of distances and bands, the step or the least of radii.
     variant : str
         A rounding of `ROUNDINGS` for distances; ``fixed`` for a filter of one radius; else empty. A service without a
         stated rounding has any of them.
     """
 
-    kind: AnswerKind = AnswerKind.LIST
-    number: float | None = None
+    kind: str = "list"
+    number: float = 0.0
     unit: str = "m"
     variant: str = ""
 
@@ -70,78 +58,61 @@ class Answers:
         >>> Answers.parse("distance:1mi").step_m
         1609.344
         """
-        match = re.fullmatch(r"\s*([a-z]+)(?::([0-9.]+)(m|km|mi|nmi|yd|ft)(?:-([a-z]+))?)?\s*", text)
-        kinds = {kind.value for kind in AnswerKind}
-        if match is None or match[1] not in kinds:
+        match = re.fullmatch(rf"([a-z]+)(?::([0-9.]+)({'|'.join(UNITS_M)})(?:-([a-z]+))?)?", text.strip())
+        if match is None or match[1] not in _VARIANTS:
             raise UsageError(f"answers= cannot be {text!r}; it is one of {EXAMPLES}, with lengths of your choice")
-        kind = AnswerKind(match[1])
-        if (match[2] is None) != (kind is AnswerKind.LIST):
-            raise UsageError(f"answers={kind} takes {'no' if kind is AnswerKind.LIST else 'a'} length; see {EXAMPLES}")
-        if kind is AnswerKind.LIST:
+        kind, number, unit, variant = match.groups()
+        if (number is None) != (kind == "list"):
+            raise UsageError(f"answers={kind} takes {'no' if kind == 'list' else 'a'} length; see {EXAMPLES}")
+        if kind == "list":
             return cls()
-        try:
-            number = float(match[2])
-        except ValueError:
-            number = math.nan
-        if not 1.0 <= number * UNITS_M[match[3]] <= 1e6:
+        if number.count(".") > 1 or number == "." or not 1.0 <= float(number) * UNITS_M[unit] <= 1e6:
             raise UsageError(f"the length of answers={kind} must be between 1 m and 1,000 km, such as 1km")
-        variants = {AnswerKind.DISTANCE: set(ROUNDINGS), AnswerKind.FILTER: {"fixed"}}.get(kind, set())
-        if match[4] is not None and match[4] not in variants:
-            known = f"; it can be {', '.join(sorted(variants))}" if variants else ""
-            raise UsageError(f"answers={kind} has no variant {match[4]!r}{known}")
-        return cls(kind, number, match[3], match[4] or "")
+        if variant and variant not in _VARIANTS[kind]:
+            known = f"; it can be {', '.join(_VARIANTS[kind])}" if _VARIANTS[kind] else ""
+            raise UsageError(f"answers={kind} has no variant {variant!r}{known}")
+        return cls(kind, float(number), unit, variant or "")
 
     def __str__(self) -> str:
-        if self.number is None:
-            return str(self.kind)
-        return f"{self.kind}:{self.number:g}{self.unit}" + (f"-{self.variant}" if self.variant else "")
+        length = "" if self.is_list else f":{self.number:g}{self.unit}"
+        return self.kind + length + (f"-{self.variant}" if self.variant else "")
 
     @property
     def is_list(self) -> bool:
-        """Whether the service lists people."""
-        return self.kind is AnswerKind.LIST
+        """Whether the service lists users."""
+        return self.kind == "list"
 
     @property
     def step_m(self) -> float:
-        """The length in metres."""
-        return (self.number or 0.0) * UNITS_M[self.unit]
-
-    @property
-    def radii(self) -> Radii:
-        """Which radii a filter takes."""
-        if self.kind is AnswerKind.CIRCLE:
-            return Radii(least_m=self.step_m)
-        return Radii(fixed_m=(self.step_m,)) if self.variant == "fixed" else Radii(step_m=self.step_m)
+        """The length in meters."""
+        return self.number * UNITS_M[self.unit]
 
     def simulated(self, target: Point, *, most_queries: int, rng: np.random.Generator) -> PersonOracle:
-        """Return a service that has a person at a place; without a stated rounding it has one by chance."""
-        if self.kind is AnswerKind.DISTANCE:
-            return self._simulated_distance(target, most_queries, rng)
-        if self.kind is AnswerKind.BANDS:
-            return CountedBands(
-                lambda place: self._band(math.dist(place, target)), most_queries=most_queries, has_fixed_rule=True
-            )
+        """Return a service that has a user at a point; without a stated rounding it has one by chance."""
+        step_m = self.step_m
         if self.is_list:
             raise UsageError("a list is about everybody; open the service with its oracle")
+        if self.kind == "distance":
+            rounded = ROUNDINGS[self.variant or list(ROUNDINGS)[rng.integers(len(ROUNDINGS))]]
+            return CountedDistance(
+                lambda point: self.number * rounded(math.dist(point, target) / step_m),
+                most_queries=most_queries, has_fixed_rule=True,
+            )  # fmt: skip
+        if self.kind == "bands":
+
+            def band(point: Point) -> tuple[float, float]:
+                least_m = step_m * math.floor(math.dist(point, target) / step_m)
+                return least_m, least_m + step_m
+
+            return CountedBands(band, most_queries=most_queries, has_fixed_rule=True)
+        if self.kind == "circle":
+            radii = Radii(least_m=step_m)
+        else:
+            radii = Radii(fixed_m=(step_m,)) if self.variant else Radii(step_m=step_m)
         return CountedFilter(
-            lambda place, radius_m: math.dist(place, target) <= radius_m,
-            radii=self.radii,
-            most_queries=most_queries,
-            has_fixed_rule=True,
-        )
-
-    def _simulated_distance(self, target: Point, most_queries: int, rng: np.random.Generator) -> PersonOracle:
-        chosen = self.variant or list(ROUNDINGS)[rng.integers(len(ROUNDINGS))]
-        rounding, number = ROUNDINGS[chosen], self.number or 1.0
-        return CountedDistance(
-            lambda place: number * rounding(math.dist(place, target) / self.step_m),
-            most_queries=most_queries,
-            has_fixed_rule=True,
-        )
-
-    def _band(self, distance_m: float) -> tuple[float, float]:
-        least_m = self.step_m * math.floor(distance_m / self.step_m)
-        return least_m, least_m + self.step_m
+            lambda point, radius_m: math.dist(point, target) <= radius_m,
+            radii=radii, most_queries=most_queries, has_fixed_rule=True,
+        )  # fmt: skip
 
 
 LISTS = Answers()

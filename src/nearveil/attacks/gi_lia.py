@@ -30,8 +30,6 @@ class GILIA(Attack):
     """
 
     name: ClassVar[str] = "gi-lia"
-    label: ClassVar[str] = "GI-LIA"
-    seconds_each: ClassVar[float] = 0.004
 
     tolerance_m: float = 0.1
     farthest_m: float = 60_000.0

@@ -120,7 +120,7 @@ class PlainSearch(ListSearch):
         self._inquiry.withdraw_all()
         if self._inquiry.target in self._inquiry.ask(self._start):
             return None if not self._makes_sense else Finding(Outcome.OUT_OF_QUERIES, self._belief.mean())
-        is_silent = not self._inquiry.listed
+        is_silent = not self._inquiry.has_seen_others()
         return Finding(Outcome.NOT_LISTED) if is_silent or self._makes_sense or self._left <= 0 else None
 
     def _ask_first(self) -> None:
@@ -129,7 +129,7 @@ class PlainSearch(ListSearch):
         away_m = np.sort(distances_m(self._belief.sample(SAMPLES, self._rng).points, self._start))
         shares = np.arange(1, count + 1) / (count + 1)
         self._ask_with(self._start, away_m[(shares * len(away_m)).astype(int)])
-        self._makes_sense &= bool(self._inquiry.listed) or bool(self._lists.seen_at)
+        self._makes_sense &= self._inquiry.has_seen_others() or bool(self._lists.seen_at)
 
     def _ask_next(self) -> None:
         """Ask the best query; if the target may be near, with accounts on all sides, so that it can end the attack."""

@@ -1,7 +1,7 @@
-"""Oracles: the interfaces through which an attacker asks a nearby service.
+"""Oracles, through which an attacker asks a nearby service; each counts queries, and is made of functions.
 
-`Oracle` lists the people near a place. The others answer about one person: with a rounded distance, with a band, or
-with whether the person is within a radius.
+`Oracle` lists the users near a point. Each `PersonOracle` answers about one user: with a rounded distance, with a band,
+or with whether the user is within a radius.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Protocol, TypeGuard, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -19,12 +19,12 @@ from nearveil.nearby.index import Person
 from nearveil.types import FloatArray
 
 Point = tuple[float, float]
-"""A place in metres east and north of the region's centre."""
+"""A point in meters east and north of the region's center."""
 
 
-def point_of(point: FloatArray) -> Point:
-    """Return a row of an array as a spot."""
-    return float(point[0]), float(point[1])
+def point_of(row: FloatArray) -> Point:
+    """Return a row of an array as a point."""
+    return float(row[0]), float(row[1])
 
 
 class OracleError(NearveilError):
@@ -39,14 +39,11 @@ class OutOfQueriesError(OracleError):
 
 @runtime_checkable
 class Oracle(Protocol):
-    """Ask who is near a place, and put the attacker's own accounts anywhere.
-
-    The simulator and the client of a running service both implement it, so that every attack runs on both.
-    """
+    """Ask who is near a point, and put the attacker's own accounts anywhere."""
 
     @property
     def k(self) -> int:
-        """How many people an answer lists at most."""
+        """How many users an answer lists at most."""
 
     @property
     def accounts(self) -> tuple[Person, ...]:
@@ -54,137 +51,18 @@ class Oracle(Protocol):
 
     @property
     def queries(self) -> int:
-        """How many questions were asked so far."""
+        """How many queries were made so far."""
 
-    def nearby(self, place: Point) -> Sequence[Person]:
-        """Ids of the people nearest to a place, nearest first, and nothing else."""
+    def nearby(self, point: Point, /) -> Sequence[Person]:
+        """Ids of the users nearest to a point, nearest first, and nothing else."""
 
-    def put(self, account: Person, place: Point | None) -> None:
-        """Move one of the attacker's own accounts to a place, or take it off the map."""
-
-
-class CountedOracle:
-    """An oracle made of two functions: it holds no other reference, counts, and stops at a limit.
-
-    Answers are checked to be what a nearby service can answer: at most k ids, none twice. ``has_exact_lists`` is for
-    services that are known to list the k nearest in order of distance, with accounts where they were put, and nothing
-    done to that. Attacks that certify then take every bound as certain, so a wrong belief makes false certificates.
-    """
-
-    __slots__ = ("_accounts", "_ask", "_k", "_limit", "_put", "_queries", "has_exact_lists")
-
-    def __init__(
-        self,
-        ask: Callable[[Point], Sequence[Person]],
-        put: Callable[[Person, Point | None], None],
-        *,
-        k: int,
-        accounts: tuple[Person, ...],
-        most_queries: int = 1000,
-        has_exact_lists: bool = False,
-    ) -> None:
-        self._ask, self._put, self.has_exact_lists = ask, put, has_exact_lists
-        self._k, self._accounts, self._limit = k, accounts, most_queries
-        self._queries = 0
-
-    @property
-    def k(self) -> int:
-        """How many people an answer lists at most."""
-        return self._k
-
-    @property
-    def accounts(self) -> tuple[Person, ...]:
-        """The attacker's own accounts."""
-        return self._accounts
-
-    @property
-    def queries(self) -> int:
-        """How many questions were asked so far."""
-        return self._queries
-
-    def nearby(self, place: Point) -> Sequence[Person]:
-        """Ids of the people nearest to a place, nearest first."""
-        if self._queries >= self._limit:
-            raise OutOfQueriesError(f"the attack has asked {self._limit:,} times, which is its limit")
-        self._queries += 1
-        try:
-            answer = list(self._ask(place))
-            different = len(set(answer))
-        except OSError as error:
-            raise OracleError(f"the service did not answer ({type(error).__name__}); is it running?") from None
-        except TypeError:
-            raise OracleError("the service did not answer with a list of ids; is it a nearby service?") from None
-        if len(answer) > self._k:
-            raise OracleError(
-                f"the service listed {len(answer)} people where {self._k} were asked for; is it a nearby service?"
-            )
-        if different != len(answer):
-            raise OracleError("the service listed somebody twice; is it a nearby service?")
-        return answer
-
-    def put(self, account: Person, place: Point | None) -> None:
-        """Move an account, or take it off the map."""
-        if account not in self._accounts:
-            raise OracleError("an attacker can move its own accounts only")
-        self._put(account, place)
-
-
-# Services that answer about one person.
-
-
-class PersonOracle(Protocol):
-    """What all oracles about one person have."""
-
-    @property
-    def queries(self) -> int:
-        """How many questions were asked so far."""
-
-    @property
-    def tolerance(self) -> float:
-        """By what share the service's distances may differ from the attacker's: 0 in a simulation."""
-
-
-@runtime_checkable
-class DistanceOracle(PersonOracle, Protocol):
-    """Ask how far the person is. The answer is a number as the service shows it: in any unit, rounded somehow."""
-
-    def distance(self, place: Point) -> float:
-        """The distance from a place, as shown."""
-
-
-@runtime_checkable
-class BandOracle(PersonOracle, Protocol):
-    """Ask in which band of distance the person is, such as "500 m to 1 km"."""
-
-    def band(self, place: Point) -> tuple[float, float]:
-        """The least and the greatest distance of the band, in metres; the last band has no end (infinity)."""
-
-
-@runtime_checkable
-class FilterOracle(PersonOracle, Protocol):
-    """Ask whether the person is within a radius."""
-
-    @property
-    def radii(self) -> Radii:
-        """Which radii the service takes."""
-
-    def within(self, place: Point, radius_m: float) -> bool:
-        """Whether the person is within a radius of a place."""
+    def put(self, account: Person, point: Point | None, /) -> None:
+        """Move one of the attacker's own accounts to a point, or take it off the map."""
 
 
 @dataclass(frozen=True, slots=True)
 class Radii:
-    """The radii a filter takes: some fixed ones, or all multiples of a step, or all from a least one on.
-
-    Attributes
-    ----------
-    fixed_m : tuple of float
-        Only these; empty if there is a choice.
-    least_m : float
-        No smaller ones.
-    step_m : float
-        Multiples of this; 0 if any length will do.
-    """
+    """The radii a filter takes: some fixed ones, or all multiples of ``step_m``, or all from ``least_m`` on."""
 
     fixed_m: tuple[float, ...] = ()
     least_m: float = 0.0
@@ -201,133 +79,128 @@ class Radii:
         return tuple(radius for radius in (below, below + self.step_m) if radius >= max(self.least_m, self.step_m))
 
 
-MOST_QUESTIONS = 1000
-
-
 class _Counted:
-    """Counts questions about one person, and stops at a limit. It holds no reference but the function it asks.
+    """Counts queries, and stops at a limit. It holds no reference but the function it asks."""
 
-    ``has_fixed_rule`` is for services that are known to answer by one rule, as in a simulation. Nothing is certified
-    about others.
-    """
+    __slots__ = ("_ask", "_limit", "_queries")
 
-    __slots__ = ("_ask", "_limit", "_queries", "_source", "_tolerance", "has_fixed_rule")
-
-    def __init__(
-        self,
-        ask: Callable[..., object],
-        *,
-        most_queries: int = MOST_QUESTIONS,
-        tolerance: float = 0.0,
-        source: str = "the service",
-        has_fixed_rule: bool = False,
-    ) -> None:
-        self._ask, self._limit, self._tolerance, self._source = ask, most_queries, tolerance, source
-        self._queries, self.has_fixed_rule = 0, has_fixed_rule
+    def __init__(self, ask: Callable[..., object], most_queries: int) -> None:
+        self._ask, self._limit, self._queries = ask, most_queries, 0
 
     @property
     def queries(self) -> int:
-        """How many questions were asked so far."""
+        """How many queries were made so far."""
         return self._queries
 
-    @property
-    def tolerance(self) -> float:
-        """By what share the service's distances may differ from the attacker's."""
-        return self._tolerance
-
-    def _answer(self, *question: object) -> object:
+    def _answer(self, *query: object) -> Any:
         if self._queries >= self._limit:
             raise OutOfQueriesError(f"the attack has asked {self._limit:,} times, which is its limit")
         self._queries += 1
         try:
-            return self._ask(*question)
+            return self._ask(*query)
         except OSError as error:
             raise OracleError(f"the service did not answer ({type(error).__name__}); is it running?") from None
 
 
-class CountedDistance(_Counted):
-    """A `DistanceOracle` made of one function."""
+class CountedOracle(_Counted):
+    """An `Oracle` made of two functions; an answer has at most k ids, none twice.
 
-    def distance(self, place: Point) -> float:
-        """The distance from a place, as shown."""
-        answer = self._answer(place)
-        if not _is_length(answer):
-            raise OracleError(
-                f"{self._source} did not answer with a distance, a number of 0 or more, but with {_kind(answer)}"
-            )
-        return float(answer)
+    ``has_exact_lists`` is for services that are known to list the k nearest in order of distance, with accounts where
+    they were put. Attacks that certify take that as certain, so where it is wrong they certify falsely.
+    """
+
+    __slots__ = ("_put", "accounts", "has_exact_lists", "k")
+
+    def __init__(
+        self, ask: Callable[[Point], Sequence[Person]], put: Callable[[Person, Point | None], None], *, k: int,
+        accounts: tuple[Person, ...], most_queries: int = 1000, has_exact_lists: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(ask, most_queries)
+        self._put, self.k, self.accounts, self.has_exact_lists = put, k, accounts, has_exact_lists
+
+    def nearby(self, point: Point) -> Sequence[Person]:
+        """Ids of the users nearest to a point, nearest first."""
+        try:
+            answer = list[Person](self._answer(point))
+            different = len(set(answer))
+        except TypeError:
+            raise OracleError("the service did not answer with a list of ids; is it a nearby service?") from None
+        if len(answer) > self.k:
+            told = f"listed {len(answer)} people where {self.k} were asked for"
+            raise OracleError(f"the service {told}; is it a nearby service?")
+        if different != len(answer):
+            raise OracleError("the service listed somebody twice; is it a nearby service?")
+        return answer
+
+    def put(self, account: Person, point: Point | None) -> None:
+        """Move an account, or take it off the map."""
+        if account not in self.accounts:
+            raise OracleError("an attacker can move its own accounts only")
+        self._put(account, point)
 
 
-class CountedBands(_Counted):
-    """A `BandOracle` made of one function."""
+class PersonOracle(_Counted):
+    """Answers about one user, from ``source``, whose distances may differ from the attacker's by a share ``tolerance``.
 
-    def band(self, place: Point) -> tuple[float, float]:
-        """The least and the greatest distance of the band, in metres."""
-        answer = self._answer(place)
-        if not isinstance(answer, tuple | list) or len(answer) != 2:
-            raise OracleError(
-                f"{self._source} did not answer with a band, least and greatest distance, but with {_kind(answer)}"
-            )
-        low, high = answer
-        if not _is_length(low) or not (_is_length(high) or high == math.inf) or not low < high:
-            raise OracleError(
-                f"{self._source} answered with a band whose edges are not two distances, the lesser first"
-            )
+    ``has_fixed_rule`` is for services that are known to answer by one rule. Nothing is certified about others.
+    """
+
+    __slots__ = ("_source", "has_fixed_rule", "tolerance")
+
+    def __init__(
+        self, ask: Callable[..., object], *, most_queries: int = 1000, tolerance: float = 0.0,
+        source: str = "the service", has_fixed_rule: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(ask, most_queries)
+        self._source, self.tolerance, self.has_fixed_rule = source, tolerance, has_fixed_rule
+
+    def _checked(self, answer: Any, expected: str, is_right: bool) -> Any:
+        if not is_right:
+            # Without its content, which may be about a user.
+            kind = "nothing (None)" if answer is None else f"another value of type {type(answer).__name__}"
+            raise OracleError(f"{self._source} did not answer with {expected}, but with {kind}")
+        return answer
+
+
+class CountedDistance(PersonOracle):
+    """Tells how far the user is: a number as the service shows it, in any unit, rounded somehow."""
+
+    def distance(self, point: Point) -> float:
+        """The distance from a point, as shown."""
+        answer = self._answer(point)
+        expected = "a distance, a number that is neither negative nor too large"
+        return float(self._checked(answer, expected, _is_length(answer)))
+
+
+class CountedBands(PersonOracle):
+    """Tells in which band of distance the user is, such as "500 m to 1 km"; the last band may end at infinity."""
+
+    def band(self, point: Point) -> tuple[float, float]:
+        """The least and the greatest distance of the band, in meters."""
+        answer = self._answer(point)
+        is_pair = isinstance(answer, tuple | list) and len(answer) == 2 and _is_length(answer[0])
+        is_band = is_pair and (_is_length(answer[1]) or answer[1] == math.inf) and answer[0] < answer[1]
+        low, high = self._checked(answer, "a band, two distances with the lesser first", is_band)
         return float(low), float(high)
 
 
-class CountedFilter(_Counted):
-    """A `FilterOracle` made of one function."""
+class CountedFilter(PersonOracle):
+    """Tells whether the user is within a radius."""
 
-    __slots__ = ("_radii",)
+    __slots__ = ("radii",)
 
-    def __init__(
-        self,
-        ask: Callable[[Point, float], object],
-        *,
-        radii: Radii,
-        most_queries: int = MOST_QUESTIONS,
-        tolerance: float = 0.0,
-        source: str = "the service",
-        has_fixed_rule: bool = False,
-    ) -> None:
-        super().__init__(
-            ask, most_queries=most_queries, tolerance=tolerance, source=source, has_fixed_rule=has_fixed_rule
-        )
-        self._radii = radii
+    def __init__(self, ask: Callable[[Point, float], object], *, radii: Radii, **limits: Any) -> None:
+        super().__init__(ask, **limits)
+        self.radii = radii
 
-    @property
-    def radii(self) -> Radii:
-        """Which radii the service takes."""
-        return self._radii
-
-    def within(self, place: Point, radius_m: float) -> bool:
-        """Whether the person is within a radius of a place."""
-        answer = self._answer(place, radius_m)
-        if not isinstance(answer, bool | np.bool_):
-            raise OracleError(f"{self._source} did not answer with True or False, but with {_kind(answer)}")
-        return bool(answer)
+    def within(self, point: Point, radius_m: float) -> bool:
+        """Whether the user is within a radius of a point."""
+        answer = self._answer(point, radius_m)
+        return bool(self._checked(answer, "True or False", isinstance(answer, bool | np.bool_)))
 
 
-def _is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a number; NumPy's numbers are numbers too, True is not."""
-    return type(value) is not bool and isinstance(value, Real)
-
-
-# Farther than around the Earth in any unit; beyond it numbers are no longer told apart.
-_MOST_LENGTH = 1e12
-
-
-def _is_length(value: object) -> TypeGuard[float]:
-    return _is_number(value) and 0 <= value <= _MOST_LENGTH
-
-
-def _kind(answer: object) -> str:
-    """What an answer is, without its content, which may be about a person."""
-    if answer is None:
-        return "nothing (None)"
-    if isinstance(answer, str):
-        return "text"
-    if _is_number(answer):
-        return "a number" if _is_length(answer) else "a number that is negative, too large or not a number"
-    return f"a value of type {type(answer).__name__}"
+def _is_length(value: Any) -> bool:
+    """Whether a value is a number; True is none. Beyond 1e12, farther than around the Earth, digits are lost."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    return value <= 1e12 and not value < 0

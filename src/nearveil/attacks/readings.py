@@ -1,6 +1,6 @@
-"""What an answer about one person tells: a ring, the least and the greatest distance from the place asked.
+"""What an answer about one user tells: a ring, the least and the greatest distance from the point asked from.
 
-A service that says "2 km away" may mean kilometres or miles, and may have rounded down, up, or to the nearest. The
+A service that says "2 km away" may mean kilometers or miles, and may have rounded down, up, or to the nearest. The
 attacker is told none of this. So a reading keeps every rule that the answers so far leave possible, and an answer has
 one ring for each of them.
 """
@@ -9,28 +9,39 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from nearveil.attacks.belief import Evidence
-from nearveil.attacks.oracle import BandOracle, DistanceOracle, FilterOracle, PersonOracle, Point
+from nearveil.attacks.oracle import CountedBands, CountedDistance, CountedFilter, PersonOracle, Point
 from nearveil.types import FloatArray
-
-Bounds = tuple[float, float]
-"""The least and the greatest distance, in metres."""
 
 UNITS_M = {"m": 1.0, "km": 1000.0, "mi": 1609.344, "nmi": 1852.0, "yd": 0.9144, "ft": 0.3048}
 """Units of distance that services show."""
 
-# Computed distances are not exact to the last digit.
+# Distances are not exact to the last digit: more slack forgives more, and makes rings wider.
 _SLACK_M = 1e-3
+# Answers are told apart to this part of their unit: less sees finer steps, and takes rounding errors for steps.
+_DIGIT = 1e-6
+# Steps to expect; others are found as well, but planned for only where answers show them.
+_USUAL_STEPS = tuple(digit * 10.0**power for power in range(-3, 6) for digit in (1, 2, 5))
+# Finer steps are planned for as if they were so long: one query tells enough of them, and to count them takes long.
+_FINEST_PLANNED_M = 1.0
+# So often must the greatest answer come before it may stand for everything beyond: fewer make rings wider for nothing.
+_OFTEN = 3
+# A service that takes any radius, or one only, and rounds before it compares, rounds to whole kilometers.
+_ROUNDED_TO_M = 1000.0
+# Distances are compared as they are, or rounded before: to the nearest, or down, with the chance of each. Rounding up
+# is the same as not rounding. Chances plan queries; they rule nothing out.
+_ROUNDED_FIRST = {0.0: 0.7, 0.5: 0.15, 1.0: 0.15}
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A place, and a radius where the service takes one."""
+    """A point, and a radius where the service takes one."""
 
     point: Point
     radius_m: float | None = None
@@ -38,18 +49,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How a service may turn a distance into an answer.
+    """How a service may turn a distance into an answer: the answer changes by ``step`` every ``step_m`` meters.
 
-    Attributes
-    ----------
-    step_m : float
-        Answers change every so many metres.
-    first_edge : float
-        Where they change first, in steps: 1 if distances are rounded down, 0.5 to the nearest, 0 if rounded up.
-    step : float
-        The difference between two answers, in the service's own unit.
-    chance : float
-        How likely the rule is in relation to others, for planning only: a rule is out when no place fits it.
+    It changes first at ``first_edge`` steps: 1 if distances are rounded down, 0.5 to the nearest, 0 if rounded up.
+    ``chance`` is how likely the rule is beside others, for planning only: a rule is out when no point fits it.
     """
 
     step_m: float
@@ -59,16 +62,36 @@ class Rule:
 
 
 class Reading(ABC):
-    """Asks one oracle, and says what each rule that is still possible makes of the answers."""
+    """Asks one oracle, and says what each rule that is still possible makes of the answers.
 
-    def __init__(self, oracle: PersonOracle) -> None:
-        self._tolerance = oracle.tolerance
-        self._asked: list[Query] = []
+    An answer may change the ``rules``; those that are left out then have smaller rings. A reading ``is_exhaustive`` if
+    every fixed rule that a service is likely to have is among them, so that a result is certain.
+    """
 
-    @property
-    def is_exhaustive(self) -> bool:
-        """Whether every fixed rule that a service is likely to have is among the rules, so that a result is certain."""
-        return True
+    is_exhaustive = True
+
+    def __init__(self, oracle: PersonOracle, before: Reading | None = None) -> None:
+        self._oracle: Any = oracle
+        self._asked: list[Query] = list(before._asked) if before else []
+        self._answers: list[Any] = list(before._answers) if before else []
+        self.rules = self._possible_rules()
+
+    def ask(self, query: Query) -> str:
+        """Ask, remember the answer, and return it as text."""
+        answer, text = self._answer(query)
+        self._asked.append(query)
+        self._answers.append(answer)
+        self.rules = self._possible_rules()
+        return text
+
+    def evidence(self) -> list[Evidence]:
+        """All answers under all rules."""
+        found = []
+        for query, answer in zip(self._asked, self._answers, strict=True):
+            low_m, high_m = np.array([self._ring(rule, query, answer) for rule in self.rules], dtype=np.float64).T
+            share = self._oracle.tolerance
+            found.append(Evidence(query.point, low_m * (1 - share) - _SLACK_M, high_m * (1 + share) + _SLACK_M))
+        return found
 
     def otherwise(self) -> Reading | None:
         """Return how else the answers may be read, when no rule explains them; None if there is no other way."""
@@ -78,22 +101,9 @@ class Reading(ABC):
         """Return another reading of the same answers that must agree before a result is believed, if there is one."""
         return None
 
-    @property
-    @abstractmethod
-    def rules(self) -> Sequence[Rule]:
-        """Rules to be told apart. An answer may change them; those that are left out then have smaller rings."""
-
-    @abstractmethod
-    def ask(self, query: Query) -> str:
-        """Ask, remember the answer, and return it as text."""
-
-    @abstractmethod
-    def exact_bounds(self, rule: Rule, number: int) -> Bounds:
-        """The ring of one answer under a rule, for a service that computes distances as the attacker does."""
-
-    @abstractmethod
     def radii_near(self, distance_m: float) -> Sequence[float | None]:
         """Radii that can be asked for, for an edge near a distance; None where the service takes no radius."""
+        return (None,)
 
     def checks_from_nearer(self, rule: Rule, number: int) -> bool:
         """Whether a check is made from a little nearer than an edge, or from a little beyond it.
@@ -103,43 +113,28 @@ class Reading(ABC):
         """
         return (rule.first_edge >= 0.5) != (number % 3 == 2)
 
+    def surely(self, edge_m: float, side: int) -> float:
+        """Up to where a user is nearer than an edge (-1), or from where beyond (1), by the service's distances, too."""
+        return float(edge_m * (1 + side * self._oracle.tolerance) + side * 2 * _SLACK_M)
+
     @abstractmethod
     def steps(self, radius_m: float | None) -> FloatArray:
-        """For each rule how answers depend on distance: rows of first edge, step in metres, least, most, multiple.
+        """For each rule how answers depend on distance: rows of first edge, step in meters, least, most, multiple.
 
         The answer is a multiple of the number of edges that are nearer, which counts as no less and no more than that.
         """
 
-    def evidence(self) -> list[Evidence]:
-        """All answers under all rules."""
-        found = []
-        for number, query in enumerate(self._asked):
-            low_m, high_m = np.array([self._bounds(rule, number) for rule in self.rules], dtype=np.float64).T
-            found.append(Evidence(query.point, low_m, high_m))
-        return found
+    @abstractmethod
+    def _answer(self, query: Query) -> tuple[Any, str]:
+        """Ask the oracle; return the answer, and the same as text."""
 
-    def _bounds(self, rule: Rule, number: int) -> Bounds:
-        low, high = self.exact_bounds(rule, number)
-        return low * (1 - self._tolerance) - _SLACK_M, high * (1 + self._tolerance) + _SLACK_M
+    @abstractmethod
+    def _ring(self, rule: Rule, query: Query, answer: Any) -> tuple[float, float]:
+        """Least and greatest distance under a rule, for a service that computes distances as the attacker does."""
 
-    def surely_nearer(self, edge_m: float) -> float:
-        """Up to which distance a person is nearer than an edge, also by the service's own distances."""
-        return edge_m * (1 - self._tolerance) - 2 * _SLACK_M
-
-    def surely_beyond(self, edge_m: float) -> float:
-        """From which distance on a person is beyond an edge, also by the service's own distances."""
-        return edge_m * (1 + self._tolerance) + 2 * _SLACK_M
-
-
-# Rounded down, to the nearest, and up.
-_ROUNDINGS = (1.0, 0.5, 0.0)
-_USUAL_STEPS = tuple(digit * 10.0**power for power in range(-3, 6) for digit in (1, 2, 5))
-_CHANCE_OF_OTHER_STEP = 0.1
-# Answers are told apart to this part of their unit.
-_DIGIT = 1e-6
-_FINEST_PLANNED_M = 1.0
-_OFTEN = 3
-_ROUGHLY = 1.1
+    @abstractmethod
+    def _possible_rules(self) -> tuple[Rule, ...]:
+        """Rules by which the answers so far are possible."""
 
 
 class DistanceReading(Reading):
@@ -148,116 +143,64 @@ class DistanceReading(Reading):
     The greatest answer may stand for everything beyond it ("10 and more"): that is supposed once it came ``often``.
     """
 
-    def __init__(
-        self,
-        oracle: DistanceOracle,
-        asked: Sequence[Query] = (),
-        answers: Sequence[float] = (),
-        *,
-        often: int = _OFTEN,
-    ) -> None:
-        super().__init__(oracle)
-        self._oracle, self._often = oracle, often
-        self._asked, self._answers = list(asked), list(answers)
-        self._steps = self._possible_steps() if answers else (1.0,)
-        self._rules = self._all_rules(tuple(UNITS_M) if answers else ("km", "mi"))
-
-    @property
-    def rules(self) -> Sequence[Rule]:
-        """Rules to be told apart."""
-        return self._rules
-
-    def ask(self, query: Query) -> str:
-        """Ask, and remember the answer."""
-        answer = self._oracle.distance(query.point)
-        self._asked.append(query)
-        self._answers.append(answer)
-        steps = self._possible_steps()
-        if steps != self._steps or len(self._asked) == 1:
-            self._steps = steps
-            self._rules = self._all_rules(tuple(UNITS_M))
-        return f"{answer:g}"
+    def __init__(self, oracle: PersonOracle, before: DistanceReading | None = None, *, often: int = _OFTEN) -> None:
+        self._often = often
+        super().__init__(oracle, before)
 
     @property
     def asked_and_answered(self) -> tuple[FloatArray, FloatArray]:
-        """Places, and the numbers that the service showed there."""
+        """Points, and the numbers that the service showed there."""
         return np.array([query.point for query in self._asked]), np.array(self._answers)
 
     def otherwise(self) -> Reading | None:
         """The greatest answer may have no end; or distances are rounded more coarsely, the farther away somebody is."""
         reading = DistanceReading if self._often > 1 else GradedDistanceReading
-        return reading(self._oracle, self._asked, self._answers, often=1)
+        return reading(self._oracle, self, often=1)
 
     def rival(self) -> Reading | None:
         """One step may explain answers of several steps, and puts the coarser ones into rings that are too narrow."""
-        return GradedDistanceReading(self._oracle, self._asked, self._answers, often=self._often)
+        return GradedDistanceReading(self._oracle, self, often=self._often)
 
-    def _possible_steps(self) -> tuple[float, ...]:
-        """The greatest step that explains all answers, and the greatest usual one.
+    def steps(self, radius_m: float | None) -> FloatArray:
+        """How answers depend on distance, for each rule."""
+        del radius_m
+        finest = min(rule.step for rule in self.rules)
+        coarser = max(1.0, _FINEST_PLANNED_M / max(rule.step_m for rule in self.rules))
+        return np.array([self._row(rule, rule.step_m * coarser, round(rule.step / finest)) for rule in self.rules])
 
-        The true step divides the greatest common divisor of all answers. Rings of a finer step lie within those of a
-        coarser one, so finer steps need not be kept for the bounds to hold; the usual one is a better guess of what
-        comes next.
+    def _row(self, rule: Rule, step_m: float, multiple: int) -> tuple[float, ...]:
+        most = self._last * rule.step_m / rule.step / step_m
+        return rule.first_edge * step_m, step_m, float(0.0 not in self._answers), min(max(most, 1.0), 1e9), multiple
+
+    def _answer(self, query: Query) -> tuple[Any, str]:
+        answer = self._oracle.distance(query.point)
+        return answer, f"{answer:g}"
+
+    def _possible_rules(self) -> tuple[Rule, ...]:
+        """Steps are the greatest one that explains all answers, and the greatest usual one, which comes next sooner.
+
+        Rings of a finer step lie within those of a coarser one, so finer steps need not be kept.
         """
+        if not self._answers:
+            return _all_rules(("km", "mi"), {1.0: 1.0})
         divisor = math.gcd(*(round(answer / _DIGIT) for answer in self._answers)) * _DIGIT
-        if divisor == 0.0:
-            return _USUAL_STEPS[-1:]
-        usual = [step for step in _USUAL_STEPS if _is_multiple(divisor, step)][-1:]
-        if usual and _is_multiple(usual[0], divisor):
-            return tuple(usual)
-        return (divisor, *usual)
+        usual = [step for step in _USUAL_STEPS if _is_multiple(divisor, step)][-1:] if divisor else _USUAL_STEPS[-1:]
+        is_usual = not divisor or (usual and _is_multiple(usual[0], divisor))
+        chances = {} if is_usual else {divisor: 0.1}
+        return _all_rules(UNITS_M, chances | dict.fromkeys(usual, 1.0))
 
-    def _all_rules(self, units: Sequence[str]) -> tuple[Rule, ...]:
-        return tuple(
-            Rule(UNITS_M[unit] * step, first_edge, step, 1.0 if step in _USUAL_STEPS else _CHANCE_OF_OTHER_STEP)
-            for unit in units
-            for step in self._steps
-            for first_edge in _ROUNDINGS
-        )
-
-    def exact_bounds(self, rule: Rule, number: int) -> Bounds:
-        """The ring of one answer."""
-        return self._ring(rule, number)
-
-    def _ring(self, rule: Rule, number: int) -> Bounds:
-        count = round(self._answers[number] / rule.step)
+    def _ring(self, rule: Rule, query: Query, answer: Any) -> tuple[float, float]:
+        count = round(answer / rule.step)
         low = (count - 1 + rule.first_edge) * rule.step_m
         # Many services show 1 to everybody who is nearer.
-        may_be_nearer = count == 1 and not self._shows_zero
-        high = math.inf if self._answers[number] == self._last else low + rule.step_m
-        return (0.0 if may_be_nearer else max(low, 0.0)), high
+        may_be_nearer = count == 1 and 0.0 not in self._answers
+        return 0.0 if may_be_nearer else max(low, 0.0), math.inf if answer == self._last else low + rule.step_m
 
     @property
     def _last(self) -> float:
         """The answer that stands for everything beyond it, infinite if there is none."""
         greatest = max(self._answers, default=math.inf)
         return greatest if self._answers.count(greatest) >= self._often else math.inf
-
-    @property
-    def _shows_zero(self) -> bool:
-        return 0.0 in self._answers
-
-    def radii_near(self, distance_m: float) -> Sequence[float | None]:
-        """Radii for an edge near a distance."""
-        del distance_m
-        return (None,)
-
-    def steps(self, radius_m: float | None) -> FloatArray:
-        """How answers depend on distance, for each rule."""
-        del radius_m
-        finest, least = min(rule.step for rule in self.rules), float(not self._shows_zero)
-        # One query tells enough of finer steps, and to count them takes long.
-        coarser = max(1.0, _FINEST_PLANNED_M / max(rule.step_m for rule in self.rules))
-        return np.array([
-            (
-                rule.first_edge * rule.step_m * coarser,
-                rule.step_m * coarser,
-                least,
-                max(min(self._last / rule.step / coarser, 1e9), 1.0),
-                round(rule.step / finest),
-            )
-            for rule in self.rules
-        ])  # fmt: skip
 
 
 class GradedDistanceReading(DistanceReading):
@@ -267,72 +210,54 @@ class GradedDistanceReading(DistanceReading):
     whoever is nearer is not rounded more coarsely. Steps that are not usual (300 m) would be read wrongly.
     """
 
-    @property
-    def is_exhaustive(self) -> bool:
-        """Whether every rule that is likely is among the rules."""
-        return False
+    is_exhaustive = False
 
-    def otherwise(self) -> Reading | None:
-        """There is no other way."""
-        return None
+    otherwise, rival = Reading.otherwise, Reading.rival
 
-    def rival(self) -> Reading | None:
-        """There is no other way."""
-        return None
-
-    def _possible_steps(self) -> tuple[float, ...]:
-        """The finest step so far; on the way, a step for each answer."""
-        self._step_of: dict[float, float] = {}
-        coarsest = _USUAL_STEPS[-1]
-        for answer in sorted(set(self._answers), reverse=True):
-            coarsest = max(
-                (step for step in _USUAL_STEPS if step <= coarsest and (not answer or _is_multiple(answer, step))),
-                default=_DIGIT,
-            )
-            self._step_of[answer] = coarsest
-        return (coarsest,)
-
-    def _step_near(self, answer: float) -> float:
-        """The step to expect of an answer: that of the next one that was seen farther away, or of the farthest."""
-        beyond = [seen for seen in self._step_of if seen >= answer]
-        return self._step_of[min(beyond) if beyond else max(self._step_of)]
-
-    def exact_bounds(self, rule: Rule, number: int) -> Bounds:
-        """The ring of one answer."""
-        step = self._step_of[self._answers[number]]
-        return self._ring(Rule(rule.step_m / rule.step * step, rule.first_edge, step), number)
-
-    def radii_near(self, distance_m: float) -> Sequence[float]:
+    def radii_near(self, distance_m: float) -> Sequence[float | None]:
         """Not a radius that is asked for, but the distance to plan for, roughly: steps depend on it."""
-        return (_ROUGHLY ** round(math.log(max(distance_m, 1.0), _ROUGHLY)),)
+        return (1.1 ** round(math.log(max(distance_m, 1.0), 1.1)),)
 
     def steps(self, radius_m: float | None) -> FloatArray:
         """How answers depend on distance, for each rule, about as far away as that."""
         rows = []
         for rule in self.rules:
             unit_m = rule.step_m / rule.step
-            step = self._step_near((radius_m or 0.0) / unit_m)
-            step_m = max(step * unit_m, _FINEST_PLANNED_M)
-            last = max(min(self._last * unit_m / step_m, 1e9), 1.0)
-            rows.append((rule.first_edge * step_m, step_m, float(not self._shows_zero), last, 1.0))
+            # The step of the next answer that was seen farther away, or of the farthest.
+            beyond = [seen for seen in self._step_of if seen >= (radius_m or 0.0) / unit_m]
+            step = self._step_of[min(beyond) if beyond else max(self._step_of)]
+            rows.append(self._row(rule, max(step * unit_m, _FINEST_PLANNED_M), 1))
         return np.array(rows)
+
+    def _possible_rules(self) -> tuple[Rule, ...]:
+        self._step_of: dict[float, float] = {}
+        coarsest = _USUAL_STEPS[-1]
+        for answer in sorted(set(self._answers), reverse=True):
+            fitting = (step for step in _USUAL_STEPS if step <= coarsest and (not answer or _is_multiple(answer, step)))
+            self._step_of[answer] = coarsest = max(fitting, default=_DIGIT)
+        return _all_rules(UNITS_M, {coarsest: 1.0})
+
+    def _ring(self, rule: Rule, query: Query, answer: Any) -> tuple[float, float]:
+        step = self._step_of[answer]
+        return super()._ring(Rule(rule.step_m / rule.step * step, rule.first_edge, step), query, answer)
+
+
+def _all_rules(units: Iterable[str], chances: dict[float, float]) -> tuple[Rule, ...]:
+    """Steps, with the chance of each, in all units, rounded down, to the nearest, and up."""
+    steps = [(UNITS_M[unit], step, chance) for unit in units for step, chance in chances.items()]
+    return tuple(Rule(unit_m * step, edge, step, chance) for unit_m, step, chance in steps for edge in (1.0, 0.5, 0.0))
 
 
 def _is_multiple(value: float, step: float) -> bool:
-    return round(value / step) >= 1 and abs(value / step - round(value / step)) < 1e-6 * max(1.0, value / step)
-
-
-# Distances are compared as they are, or rounded before: to the nearest, or down, with the chance of each. Rounding up
-# is the same as not rounding.
-_ROUNDED_FIRST = {0.0: 0.7, 0.5: 0.15, 1.0: 0.15}
+    return round(value / step) >= 1 and abs(value / step - round(value / step)) < _DIGIT * max(1.0, value / step)
 
 
 def _rounded_first(step_m: float) -> tuple[Rule, ...]:
     return tuple(Rule(step_m, first_edge, chance=chance) for first_edge, chance in _ROUNDED_FIRST.items())
 
 
-# Edges in whole metres or feet differ a little.
-_SAME_WIDTH = 0.01
+def _one_edge(rules: Sequence[Rule], radius_m: float) -> FloatArray:
+    return np.array([(radius_m + rule.first_edge * rule.step_m, 1e9, 0.0, 1.0, 1.0) for rule in rules])
 
 
 class BandReading(Reading):
@@ -342,110 +267,72 @@ class BandReading(Reading):
     seen that is not, each query is planned for one edge that was seen, as if it were the radius of a filter.
     """
 
-    def __init__(self, oracle: BandOracle) -> None:
-        super().__init__(oracle)
-        self._oracle = oracle
-        self._answers: list[Bounds] = []
-
-    @property
-    def rules(self) -> Sequence[Rule]:
-        """Rules to be told apart."""
-        widths = [high - low for low, high in self._answers if high < math.inf]
-        return _rounded_first(min(widths, default=1000.0))
-
-    def ask(self, query: Query) -> str:
-        """Ask, and remember the answer."""
-        low, high = self._oracle.band(query.point)
-        self._asked.append(query)
-        self._answers.append((low, high))
-        return f"{low:g} m and more" if math.isinf(high) else f"{low:g} to {high:g} m"
-
-    def exact_bounds(self, rule: Rule, number: int) -> Bounds:
-        """The ring of one answer."""
-        low, high = self._answers[number]
-        # Infinite in the last band, which is then as wide as the others.
-        moved = rule.first_edge * (high - low if high < math.inf else rule.step_m)
-        return (low + moved if low > 0 else 0.0), high + moved
-
     def radii_near(self, distance_m: float) -> Sequence[float | None]:
         """Edges near a distance, where bands differ in width."""
-        if self._are_even:
+        widths = [high - low for low, high in self._answers]
+        # Edges in whole meters or feet differ a little.
+        if not widths or (max(widths) < math.inf and math.isclose(max(widths), min(widths), rel_tol=0.01)):
             return (None,)
         seen = {edge for band in self._answers for edge in band if 0 < edge < math.inf}
         return sorted(seen, key=lambda edge: abs(edge - distance_m))[:2] or (None,)
 
-    @property
-    def _are_even(self) -> bool:
-        """Whether all bands that were seen are as wide."""
-        widths = [high - low for low, high in self._answers]
-        return not widths or max(widths) - min(widths) <= _SAME_WIDTH * min(widths)
-
     def steps(self, radius_m: float | None) -> FloatArray:
         """How answers depend on distance, for each rule: by bands of one width, or by one edge."""
         if radius_m is not None:
-            return np.array([(radius_m + rule.first_edge * rule.step_m, 1e9, 0.0, 1.0, 1.0) for rule in self.rules])
+            return _one_edge(self.rules, radius_m)
         return np.array([((1 + rule.first_edge) * rule.step_m, rule.step_m, 0.0, 1e9, 1.0) for rule in self.rules])
 
+    def _answer(self, query: Query) -> tuple[Any, str]:
+        low, high = self._oracle.band(query.point)
+        return (low, high), f"{low:g} m and more" if math.isinf(high) else f"{low:g} to {high:g} m"
 
-# A service that takes any radius, or one only, and rounds before it compares, rounds to whole kilometres.
-_ROUNDED_TO_M = 1000.0
+    def _possible_rules(self) -> tuple[Rule, ...]:
+        return _rounded_first(min((high - low for low, high in self._answers if high < math.inf), default=1000.0))
+
+    def _ring(self, rule: Rule, query: Query, answer: Any) -> tuple[float, float]:
+        low, high = answer
+        # Infinite in the last band, which is then as wide as the others.
+        moved = rule.first_edge * (high - low if high < math.inf else rule.step_m)
+        return (low + moved if low > 0 else 0.0), high + moved
 
 
 class FilterReading(Reading):
-    """Yes or no: is the person within a radius. The service may round the distance before it compares."""
-
-    def __init__(self, oracle: FilterOracle) -> None:
-        super().__init__(oracle)
-        self._oracle = oracle
-        self._answers: list[bool] = []
-        self._rules = _rounded_first(oracle.radii.step_m or _ROUNDED_TO_M)
-
-    @property
-    def rules(self) -> Sequence[Rule]:
-        """Rules to be told apart."""
-        return self._rules
-
-    def ask(self, query: Query) -> str:
-        """Ask, and remember the answer."""
-        if query.radius_m is None:
-            raise ValueError("a filter needs a radius")
-        inside = self._oracle.within(query.point, query.radius_m)
-        self._asked.append(query)
-        self._answers.append(inside)
-        return f"{'within' if inside else 'not within'} {query.radius_m:g} m"
-
-    def exact_bounds(self, rule: Rule, number: int) -> Bounds:
-        """The ring of one answer."""
-        radius = self._asked[number].radius_m or 0.0
-        edge = radius + rule.first_edge * rule.step_m
-        return (0.0, edge) if self._answers[number] else (edge, math.inf)
+    """Yes or no: is the user within a radius. The service may round the distance before it compares."""
 
     def checks_from_nearer(self, rule: Rule, number: int) -> bool:
         """Whether to expect a yes.
 
         First the rarer answer, so that a service that always says the same does not pass. Then mostly yes: from most
-        places, no is true for somebody who is elsewhere, too.
+        points, no is true for somebody who is elsewhere, too.
         """
-        del rule
         return 2 * sum(self._answers) <= len(self._answers) if number == 0 else number % 3 != 2
 
-    def radii_near(self, distance_m: float) -> Sequence[float]:
+    def radii_near(self, distance_m: float) -> Sequence[float | None]:
         """Radii for an edge near a distance."""
-        return self._oracle.radii.near(distance_m)
+        return tuple(self._oracle.radii.near(distance_m))
 
     def steps(self, radius_m: float | None) -> FloatArray:
         """How answers depend on distance, for each rule."""
-        return np.array(
-            [((radius_m or 0.0) + rule.first_edge * rule.step_m, 1e9, 0.0, 1.0, 1.0) for rule in self.rules]
-        )
+        return _one_edge(self.rules, radius_m or 0.0)
+
+    def _answer(self, query: Query) -> tuple[Any, str]:
+        if query.radius_m is None:
+            raise ValueError("a filter needs a radius")
+        inside = self._oracle.within(query.point, query.radius_m)
+        return inside, f"{'within' if inside else 'not within'} {query.radius_m:g} m"
+
+    def _possible_rules(self) -> tuple[Rule, ...]:
+        return _rounded_first(self._oracle.radii.step_m or _ROUNDED_TO_M)
+
+    def _ring(self, rule: Rule, query: Query, answer: Any) -> tuple[float, float]:
+        edge = (query.radius_m or 0.0) + rule.first_edge * rule.step_m
+        return (0.0, edge) if answer else (edge, math.inf)
 
 
 def reading_of(oracle: PersonOracle) -> Reading:
     """Return how to read an oracle, by what it can be asked."""
-    if isinstance(oracle, DistanceOracle):
-        return DistanceReading(oracle)
-    if isinstance(oracle, BandOracle):
-        return BandReading(oracle)
-    if isinstance(oracle, FilterOracle):
-        return FilterReading(oracle)
-    raise TypeError("an oracle about one person answers with a distance, a band, or whether they are within a radius")
+    readings = {CountedDistance: DistanceReading, CountedBands: BandReading, CountedFilter: FilterReading}
+    for kind, reading in readings.items():
+        if isinstance(oracle, kind):
+            return reading(oracle)
+    raise TypeError("an oracle about one user is a CountedDistance, CountedBands or CountedFilter")

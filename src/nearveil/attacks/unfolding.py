@@ -51,7 +51,6 @@ class Unfolding(Attack):
     """
 
     name: ClassVar[str] = "unfolding"
-    seconds_each: ClassVar[float] = 1.0
     accounts_needed: ClassVar[int] = 0
 
     half_extent_m: tuple[float, float]

@@ -196,9 +196,9 @@ class UserSearch:
         # The second edge: the first may not show.
         edges = first + step * (most > 1)
         if is_nearer:
-            away_m = reading.surely_nearer(float(edges.min())) - radius_m
+            away_m = reading.surely(float(edges.min()), -1) - radius_m
         else:
-            away_m = reading.surely_beyond(float(edges.max())) + radius_m
+            away_m = reading.surely(float(edges.max()), 1) + radius_m
         angles = self._rng.uniform(0, 2 * math.pi) + 2 * math.pi * np.arange(_ANGLES) / _ANGLES
         points = np.array(center) - max(away_m, 0.0) * np.column_stack([np.cos(angles), np.sin(angles)])
         inside = (np.abs(points) <= np.array(self._prior.half_extent_m)).all(axis=1)

@@ -30,8 +30,6 @@ class ZOLIA(Attack):
     """
 
     name: ClassVar[str] = "zo-lia"
-    label: ClassVar[str] = "ZO-LIA"
-    seconds_each: ClassVar[float] = 0.004
 
     tolerance_m: float = 0.1
     farthest_m: float = 60_000.0

@@ -19,7 +19,7 @@ import pandas as pd
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.answers import Answers
 from nearveil.attacks.campaign import Campaign
-from nearveil.attacks.policies import PRESETS, as_policy
+from nearveil.attacks.policies import PRESETS, AnswerPolicy
 from nearveil.attacks.scores import NAMING_TARGETS
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
@@ -132,7 +132,8 @@ def measure(dataset: Dataset, *, service: str, city: int, by: str, users: int, s
             return what_attackers_get(mechanism, known.places, published, sizes=sizes, seed=seed, run=run)
     behind = attack_experiment.Service(
         region=known.region, places=published, answers=Answers.parse(kind.answers),
-        policy=as_policy(kind.policy or None), seed=int(generator(seed, run, _ORACLE).integers(2**31)),
+        policy=AnswerPolicy.parse(kind.policy) if kind.policy else AnswerPolicy(),
+        seed=int(generator(seed, run, _ORACLE).integers(2**31)),
     )  # fmt: skip
     if by == "campaign":
         return _map(behind, kind.mapped_k, seed)
