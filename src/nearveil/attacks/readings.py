@@ -70,6 +70,11 @@ class Reading(ABC):
         """Whether every fixed rule that a service is likely to have is among the rules, so that a result is certain."""
         return True
 
+    @property
+    def has_told(self) -> bool:
+        """Whether answers differ, where all that are alike fit some point."""
+        return True
+
     def otherwise(self) -> Reading | None:
         """Return how else the answers may be read, when no rule explains them; None if there is no other way."""
         return None
@@ -419,6 +424,11 @@ class FilterReading(Reading):
         radius = self._asked[number].radius_m or 0.0
         edge = radius + rule.first_edge * rule.step_m
         return (0.0, edge) if self._answers[number] else (edge, math.inf)
+
+    @property
+    def has_told(self) -> bool:
+        """Whether there was a yes and a no."""
+        return len(set(self._answers)) == 2
 
     def checks_from_nearer(self, rule: Rule, number: int) -> bool:
         """Whether to expect a yes.
