@@ -68,7 +68,14 @@ def claims_are_true(result: AttackResult, at: FloatArray | Point, most_queries: 
 
 
 def attack_policy(
-    policy: str, points_m: FloatArray, region: Region, *, accounts: int, count: int, most_queries: int = 60, seed: int = 2
+    policy: str,
+    points_m: FloatArray,
+    region: Region,
+    *,
+    accounts: int,
+    count: int,
+    most_queries: int = 60,
+    seed: int = 2,
 ) -> Iterator[tuple[AttackResult, FloatArray]]:
     """Results of attacks on a service with a policy, each with where the service has the target."""
     rules = AnswerPolicy.parse(policy) if policy else AnswerPolicy()

@@ -41,7 +41,12 @@ def dprs(san_francisco: Region, city: FloatArray) -> Mechanism:
 
 @pytest.mark.parametrize(
     ("k", "accounts", "most", "count"),
-    [(10, 1, 17.0, 4), (10, 4, 8.5, 4), (1, 2, 30.0, 2), *for_evidence((10, 8, 8.5, 12), (50, 1, 17.0, 6), (50, 4, 8.5, 6))],
+    [
+        (10, 1, 17.0, 4),
+        (10, 4, 8.5, 4),
+        (1, 2, 30.0, 2),
+        *for_evidence((10, 8, 8.5, 12), (50, 1, 17.0, 6), (50, 4, 8.5, 6)),
+    ],
 )
 def test_certifies_with_few_queries_what_is_confirmed_on_all_sides(
     k: int, accounts: int, most: float, count: int, service: SimulatedService, city_m: FloatArray,

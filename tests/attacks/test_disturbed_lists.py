@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from benchmarks.attack_populations import POLICIES, POLICY_PEOPLE, city
 from tests.attacks.conftest import TAU_M, attack_policy, claims_are_true, error_m
 from tests.evidence import for_evidence
 
-from benchmarks.attack_populations import POLICIES, POLICY_PEOPLE, city
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import Outcome
 from nearveil.attacks.oracle import CountedOracle, Point
@@ -41,9 +41,7 @@ def test_policies_do_not_hide_users(
 
 
 @pytest.mark.parametrize("seed", for_evidence(61, 67))
-def test_claims_are_true_whatever_a_service_does(
-    seed: int, san_francisco: Region, figure: Callable[..., None]
-) -> None:
+def test_claims_are_true_whatever_a_service_does(seed: int, san_francisco: Region, figure: Callable[..., None]) -> None:
     """512 attacks in a city that nothing was tuned on: no false certificate, and at most one "found" is wrong.
 
     If one in 2,000 is wrong, more than one of 512 are in 3 % of cities.
@@ -97,9 +95,7 @@ def test_no_radius_is_stated_where_bands_are_not_ruled_out(
 
 @pytest.mark.parametrize("most_queries", [1, 2, 3, 7, 13, 20])
 @pytest.mark.parametrize("policy", ["delay:2", *for_evidence("delay:5", "bands:500m", "drop:0.1", "snap:250m", "")])
-def test_a_limit_on_queries_is_kept(
-    policy: str, most_queries: int, san_francisco: Region, city_m: FloatArray
-) -> None:
+def test_a_limit_on_queries_is_kept(policy: str, most_queries: int, san_francisco: Region, city_m: FloatArray) -> None:
     """Also where each query is asked several times, as moves of accounts show late."""
     for accounts in (1, 4):
         for result, at in attack_policy(

@@ -10,9 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from nearveil.attacks.adaptive_rings import CHECKS_WITHOUT_RULE
 from nearveil.attacks.base import Outcome
 from nearveil.attacks.oracle import OracleError
+from nearveil.attacks.user_search import CHECKS_WITHOUT_RULE
 from nearveil.client.adapter import Adapter, Patience, attack_adapter
 from nearveil.errors import UsageError
 from nearveil.evaluation.attack import AttackOutcome
