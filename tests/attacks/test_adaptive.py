@@ -11,7 +11,6 @@ from nearveil import DPRS, PlanarLaplace
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import AttackResult, Outcome
 from nearveil.attacks.oracle import Point
-from nearveil.attacks.policies import AnswerPolicy
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
 from nearveil.mechanisms.base import Mechanism
@@ -71,7 +70,7 @@ def test_certifies_with_few_queries_what_is_confirmed_on_all_sides(
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, *for_evidence(*range(4, 60))])
 def test_any_plain_service_is_never_told_wrongly(seed: int, san_francisco: Region) -> None:
-    """Users anywhere, also at the edge and on shared points; lists of any length, any tau, any number of accounts."""
+    """Users at the edge, far from the start, on shared points; lists, tau and accounts of any size."""
     rng = np.random.default_rng(seed)
     half_m = np.array(san_francisco.half_extent_m) * [1.0, 1.0 if seed % 3 else 0.9]
     people = int(rng.choice([3, 30, 300, 2000]))
@@ -81,9 +80,9 @@ def test_any_plain_service_is_never_told_wrongly(seed: int, san_francisco: Regio
         points_m[: people // 2] = points_m[rng.integers(people, size=people // 2)]
     k, accounts = min(int(rng.choice([1, 2, 5, 30, 100])), people), int(rng.choice([1, 2, 3, 8]))
     tau_m = float(rng.choice([10.0, 100.0, 1000.0]))
-    start, _ = next(near(points_m, 1, 1, seed))
+    start = (float(-half_m[0]), float(-half_m[1])) if seed % 5 == 4 else next(near(points_m, 1, 1, seed))[0]
     service = SimulatedService(san_francisco, points_m, rng=1)
-    target = service.oracle(k=k, accounts=0).nearby(start)[rng.integers(k)]
+    target = service.oracle(k=k, accounts=0).nearby(start)[int(rng.integers(k))]
     assert isinstance(target, int)
     attack = Adaptive(half_extent_m=(float(half_m[0]), float(half_m[1])), tau_m=tau_m, accounts=accounts)
     result = attack.infer(service.oracle(k=k, accounts=accounts), target, start)
@@ -120,20 +119,6 @@ def test_hardly_a_false_certificate_where_accounts_are_published(
         false += result.certified and error_m(result, published_m[target]) > TAU_M
         assert result.queries <= most_queries
     assert false <= 1
-
-
-def test_exact_accounts_certify_the_published_point_of_protected_users(
-    san_francisco: Region, city: FloatArray, city_m: FloatArray, dprs: Mechanism
-) -> None:
-    published_m = san_francisco.to_metres(dprs.perturb(city))
-    service = SimulatedService(san_francisco, published_m, rng=1)
-    users_found = 0
-    for start, target in near(published_m, 10, 4):
-        result = adaptive(san_francisco, 4).infer(service.oracle(k=10, accounts=4), target, start)
-        assert result.certified
-        assert error_m(result, published_m[target]) <= TAU_M
-        users_found += error_m(result, city_m[target]) < TAU_M
-    assert users_found <= 1
 
 
 @pytest.mark.parametrize("accounts", [1, 4])
@@ -181,17 +166,6 @@ def test_users_in_towers_are_found(accounts: int, san_francisco: Region, city_m:
 
 
 @pytest.mark.parametrize("accounts", [4, *for_evidence(1)])
-def test_nothing_is_certified_where_accounts_are_moved_to_a_wide_grid(accounts: int, san_francisco: Region) -> None:
-    """At the corner of a square of the grid accounts on two sides can be moved far away; on four sides one stays."""
-    policy, town_m = AnswerPolicy(snap_m=250.0), np.random.default_rng(1).normal(0, 1500, (300, 2))
-    served_m = policy.snapped(town_m, san_francisco.half_extent_m)
-    service = SimulatedService(san_francisco, served_m, rng=1, policy=policy)
-    for start, target in near(served_m, 10, 5):
-        oracle = service.oracle(k=10, accounts=accounts)
-        assert not adaptive(san_francisco, accounts, most_queries=15).infer(oracle, target, start).certified
-
-
-@pytest.mark.parametrize("accounts", [4, *for_evidence(1)])
 def test_lists_that_are_known_to_be_exact_need_no_confirmation(
     accounts: int, service: SimulatedService, city_m: FloatArray, instances: Instances, san_francisco: Region
 ) -> None:
@@ -207,31 +181,6 @@ def test_lists_that_are_known_to_be_exact_need_no_confirmation(
         assert error_m(quick, city_m[target]) <= (quick.radius_m or 0) <= TAU_M
         spared.append(careful.queries - quick.queries)
     assert sum(spared) > 0
-
-
-def test_only_exact_lists_are_said_to_be_exact(san_francisco: Region, city_m: FloatArray) -> None:
-    moved = PlanarLaplace(noise_m=500, region=san_francisco, seed=1)
-    services = {
-        "told": SimulatedService(san_francisco, city_m, tells_exact=True),
-        "not told": SimulatedService(san_francisco, city_m),
-        "snapped": SimulatedService(san_francisco, city_m, tells_exact=True, policy=AnswerPolicy(snap_m=100.0)),
-        "accounts moved": SimulatedService(san_francisco, city_m, tells_exact=True, account_mechanism=moved),
-    }
-    said = [name for name, one in services.items() if one.oracle(k=10, accounts=1).has_exact_lists]
-    assert said == ["told"]
-
-
-def test_a_start_far_from_everybody(san_francisco: Region, city_m: FloatArray) -> None:
-    """All users are in one corner, and the start is in the other: they are all as likely, and one is listed."""
-    half = np.array(san_francisco.half_extent_m)
-    points_m = np.clip(half - np.abs(city_m[:200]) / 20, -half, half)
-    start = (float(-half[0]), float(-half[1]))
-    service = SimulatedService(san_francisco, points_m, rng=1)
-    target = service.oracle(k=30, accounts=1).nearby(start)[-1]
-    assert isinstance(target, int)
-    result = adaptive(san_francisco, 4).infer(service.oracle(k=30, accounts=4), target, start)
-    assert claims_are_true(result, points_m[target])
-    assert truth_is_possible(result, points_m[target])
 
 
 def test_the_same_service_is_attacked_alike_twice(

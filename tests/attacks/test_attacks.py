@@ -9,7 +9,7 @@ from tests.attacks.conftest import Instances
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import Attack, AttackResult, Outcome
 from nearveil.attacks.gi_lia import GILIA, intersect
-from nearveil.attacks.oracle import OracleError
+from nearveil.attacks.oracle import CountedDistance, OracleError
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.attacks.zo_lia import ZOLIA, project_on_circle
 from nearveil.errors import UsageError
@@ -104,3 +104,10 @@ def test_geometry() -> None:
     assert intersect((0.0, 0.0), 1.0, (4.0, 0.0), 1.0)[0] == pytest.approx((2.0, 0.0))
     assert project_on_circle((2.0, 0.0), (0.0, 0.0), 5.0) == (5.0, 0.0)
     assert project_on_circle((0.0, 0.0), (0.0, 0.0), 5.0) == (5.0, 0.0)
+
+
+def test_attacks_that_need_lists_say_so() -> None:
+    with pytest.raises(UsageError, match="adaptive"):
+        GILIA().locate(CountedDistance(lambda point: 1.0))
+    assert Adaptive.takes_other_answers()
+    assert not GILIA.takes_other_answers()
