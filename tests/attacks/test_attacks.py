@@ -111,3 +111,14 @@ def test_attacks_that_need_lists_say_so() -> None:
         GILIA().locate(CountedDistance(lambda point: 1.0))
     assert Adaptive.takes_other_answers()
     assert not GILIA.takes_other_answers()
+
+
+def test_the_same_service_is_attacked_alike_twice(
+    service: SimulatedService, instances: Instances, san_francisco: Region
+) -> None:
+    start, target = next(instances(10, 1))
+    for attack in (GILIA(), ZOLIA(), adaptive(san_francisco, 4)):
+        results = [attack.infer(service.oracle(k=10, accounts=4), target, start) for _ in range(2)]
+        one, other = ([(step.place, step.accounts, step.rank) for step in result.trace.steps] for result in results)
+        assert one == other
+        assert results[0].estimate == results[1].estimate
