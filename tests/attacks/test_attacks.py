@@ -9,7 +9,7 @@ from tests.attacks.conftest import Instances
 from nearveil.attacks.adaptive import Adaptive
 from nearveil.attacks.base import Attack, AttackResult, Outcome
 from nearveil.attacks.gi_lia import GILIA, intersect
-from nearveil.attacks.oracle import OracleError
+from nearveil.attacks.oracle import CountedDistance, OracleError
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.attacks.zo_lia import ZOLIA, project_on_circle
 from nearveil.errors import UsageError
@@ -104,3 +104,21 @@ def test_geometry() -> None:
     assert intersect((0.0, 0.0), 1.0, (4.0, 0.0), 1.0)[0] == pytest.approx((2.0, 0.0))
     assert project_on_circle((2.0, 0.0), (0.0, 0.0), 5.0) == (5.0, 0.0)
     assert project_on_circle((0.0, 0.0), (0.0, 0.0), 5.0) == (5.0, 0.0)
+
+
+def test_attacks_that_need_lists_say_so() -> None:
+    with pytest.raises(UsageError, match="adaptive"):
+        GILIA().locate(CountedDistance(lambda point: 1.0))
+    assert Adaptive.takes_other_answers()
+    assert not GILIA.takes_other_answers()
+
+
+def test_the_same_service_is_attacked_alike_twice(
+    service: SimulatedService, instances: Instances, san_francisco: Region
+) -> None:
+    start, target = next(instances(10, 1))
+    for attack in (GILIA(), ZOLIA(), adaptive(san_francisco, 4)):
+        results = [attack.infer(service.oracle(k=10, accounts=4), target, start) for _ in range(2)]
+        one, other = ([(step.place, step.accounts, step.rank) for step in result.trace.steps] for result in results)
+        assert one == other
+        assert results[0].estimate == results[1].estimate

@@ -97,23 +97,15 @@ def shuffled(listed: list[Person], _target: Person, rng: np.random.Generator) ->
     return [listed[row] for row in rng.permutation(len(listed))]
 
 
-def with_the_target_first(listed: list[Person], target: Person, _rng: np.random.Generator) -> list[Person]:
-    return [target, *(person for person in listed if person != target)][:LONG_LIST]
+def with_the_target_at(place: int | None) -> Disorder:
+    """The target always at a place of the list, or at any."""
 
+    def disorder(listed: list[Person], target: Person, rng: np.random.Generator) -> list[Person]:
+        others = [user for user in listed if user != target][: LONG_LIST - 1]
+        others.insert(int(rng.integers(len(others) + 1)) if place is None else min(place, len(others)), target)
+        return others
 
-def with_the_target_fifth(listed: list[Person], target: Person, _rng: np.random.Generator) -> list[Person]:
-    others = [person for person in listed if person != target]
-    return [*others[:4], target, *others[4:]][:LONG_LIST]
-
-
-def with_the_target_last(listed: list[Person], target: Person, _rng: np.random.Generator) -> list[Person]:
-    return [*[person for person in listed if person != target][: LONG_LIST - 1], target]
-
-
-def with_the_target_anywhere(listed: list[Person], target: Person, rng: np.random.Generator) -> list[Person]:
-    others = [person for person in listed if person != target][: LONG_LIST - 1]
-    others.insert(int(rng.integers(len(others) + 1)), target)
-    return others
+    return disorder
 
 
 def reversed_order(listed: list[Person], _target: Person, _rng: np.random.Generator) -> list[Person]:
@@ -130,14 +122,14 @@ def _ask_in_disorder(
     ("policy", "disorder", "accounts"),
     [
         (None, shuffled, 4),
-        (None, with_the_target_last, 2),
+        (None, with_the_target_at(LONG_LIST), 2),
         *for_evidence(
             (None, shuffled, 1),
-            (None, with_the_target_first, 1),
-            (None, with_the_target_first, 4),
-            ("bands:500m", with_the_target_first, 4),
-            (None, with_the_target_fifth, 4),
-            (None, with_the_target_anywhere, 1),
+            (None, with_the_target_at(0), 1),
+            (None, with_the_target_at(0), 4),
+            ("bands:500m", with_the_target_at(0), 4),
+            (None, with_the_target_at(4), 4),
+            (None, with_the_target_at(None), 1),
             (None, reversed_order, 2),
             (None, reversed_order, 4),
         ),

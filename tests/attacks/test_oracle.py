@@ -1,5 +1,6 @@
 """The oracle is all an attack can touch."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,7 +8,16 @@ import pytest
 
 from nearveil.attacks.base import Outcome
 from nearveil.attacks.gi_lia import GILIA
-from nearveil.attacks.oracle import CountedOracle, OracleError, OutOfQueriesError, Point
+from nearveil.attacks.oracle import (
+    CountedBands,
+    CountedDistance,
+    CountedFilter,
+    CountedOracle,
+    OracleError,
+    OutOfQueriesError,
+    Point,
+    Radii,
+)
 from nearveil.attacks.simulator import SimulatedService
 from nearveil.errors import UsageError
 from nearveil.mechanisms.planar_laplace import PlanarLaplace
@@ -99,3 +109,29 @@ def test_impossible_services(san_francisco: Region, service: SimulatedService) -
     for k in (0, 10**6):
         with pytest.raises(UsageError, match="k must"):
             service.oracle(k=k, accounts=0)
+
+
+@pytest.mark.parametrize("answer", ["2 km", None, math.nan, -1.0, math.inf, True, [2.0]])
+def test_what_is_no_distance_is_refused(answer: object) -> None:
+    with pytest.raises(OracleError, match="did not answer with a distance"):
+        CountedDistance(lambda point: answer).distance((0.0, 0.0))
+
+
+@pytest.mark.parametrize("answer", ["500 m", None, (500.0,), (500.0, 100.0), (-1.0, 5.0), (math.nan, 5.0), ("0", "5")])
+def test_what_is_no_band_is_refused(answer: object) -> None:
+    with pytest.raises(OracleError, match="band"):
+        CountedBands(lambda point: answer).band((0.0, 0.0))
+
+
+@pytest.mark.parametrize("answer", ["yes", None, 1, 0.0])
+def test_what_is_neither_yes_nor_no_is_refused(answer: object) -> None:
+    with pytest.raises(OracleError, match="True or False"):
+        CountedFilter(lambda point, radius: answer, radii=Radii()).within((0.0, 0.0), 1000.0)
+
+
+def test_a_service_that_is_down_is_one_sentence() -> None:
+    def down(point: Point) -> float:
+        raise ConnectionRefusedError
+
+    with pytest.raises(OracleError, match="is it running"):
+        CountedDistance(down).distance((0.0, 0.0))

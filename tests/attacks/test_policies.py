@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from nearveil import PlanarLaplace
 from nearveil.attacks.oracle import CountedOracle
 from nearveil.attacks.policies import PRESETS, AnswerPolicy, preset_or_policy
 from nearveil.attacks.simulator import SimulatedService
@@ -111,3 +112,15 @@ def test_presets(san_francisco: Region) -> None:
     assert list(listed) != sorted(map(int, map(str, listed)))
     with pytest.raises(UsageError, match=r"there is no policy 'dating'.*three-decimals"):
         preset_or_policy("dating")
+
+
+def test_only_exact_lists_are_said_to_be_exact(san_francisco: Region) -> None:
+    moved = PlanarLaplace(noise_m=500, region=san_francisco, seed=1)
+    services = {
+        "told": SimulatedService(san_francisco, LINE_M, tells_exact=True),
+        "not told": SimulatedService(san_francisco, LINE_M),
+        "snapped": SimulatedService(san_francisco, LINE_M, tells_exact=True, policy=AnswerPolicy(snap_m=100.0)),
+        "accounts moved": SimulatedService(san_francisco, LINE_M, tells_exact=True, account_mechanism=moved),
+    }
+    said = [name for name, one in services.items() if one.oracle(k=10, accounts=1).has_exact_lists]
+    assert said == ["told"]

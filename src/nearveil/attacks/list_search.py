@@ -96,7 +96,8 @@ class PlainSearch(ListSearch):
         """Ask until an estimate is confirmed; None if the answers make no sense for a plain service."""
         if not self._is_late:
             self._ask_first()
-        while self._makes_sense and self._left > 0:
+        # The last query is for a look without accounts, if the target was never seen.
+        while self._makes_sense and self._left > (not self._lists.seen_at):
             if self._is_trusting:
                 center, radius_m = self._belief.enclosing_circle()
                 if radius_m <= self._aim_m:
@@ -129,7 +130,8 @@ class PlainSearch(ListSearch):
         away_m = np.sort(distances_m(self._belief.sample(SAMPLES, self._rng).points, self._start))
         shares = np.arange(1, count + 1) / (count + 1)
         self._ask_with(self._start, away_m[(shares * len(away_m)).astype(int)])
-        self._makes_sense &= self._inquiry.has_seen_others() or bool(self._lists.seen_at)
+        is_full = len(self._inquiry.history[-1].answer) >= self._inquiry.oracle.k
+        self._makes_sense &= is_full or self._inquiry.has_seen_others() or bool(self._lists.seen_at)
 
     def _ask_next(self) -> None:
         """Ask the best query; if the target may be near, with accounts on all sides, so that it can end the attack."""

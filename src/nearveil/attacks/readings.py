@@ -93,6 +93,11 @@ class Reading(ABC):
             found.append(Evidence(query.point, low_m * (1 - share) - _SLACK_M, high_m * (1 + share) + _SLACK_M))
         return found
 
+    @property
+    def has_told(self) -> bool:
+        """Whether answers differ, where all that are alike fit some point."""
+        return True
+
     def otherwise(self) -> Reading | None:
         """Return how else the answers may be read, when no rule explains them; None if there is no other way."""
         return None
@@ -298,6 +303,11 @@ class BandReading(Reading):
 
 class FilterReading(Reading):
     """Yes or no: is the user within a radius. The service may round the distance before it compares."""
+
+    @property
+    def has_told(self) -> bool:
+        """Whether there was a yes and a no."""
+        return len(set(self._answers)) == 2
 
     def checks_from_nearer(self, rule: Rule, number: int) -> bool:
         """Whether to expect a yes.

@@ -100,7 +100,7 @@ class UserSearch:
             self._circle = center, radius_m = self._belief.enclosing_circle()
             is_small = radius_m <= self._prior.tau_m
             rival = self._rival_query() if is_small else None
-            if is_small and rival is None and passed >= self._checks:
+            if is_small and rival is None and passed >= self._checks and self._reading.has_told:
                 return Outcome.FOUND
             if len(self._steps) >= self._most_queries:
                 return Outcome.OUT_OF_QUERIES
@@ -191,7 +191,8 @@ class UserSearch:
         """
         reading = self._reading
         is_nearer = reading.checks_from_nearer(reading.rules[self._belief.likeliest], number)
-        radius = reading.radii_near(0.0)[0]
+        # With a smaller radius no answer would be certain within the circle, and nearly anywhere else it would be no.
+        radius = reading.radii_near(2 * radius_m)[0]
         first, step, _, most, _ = reading.steps(radius)[self._belief.possible].T
         # The second edge: the first may not show.
         edges = first + step * (most > 1)
