@@ -78,7 +78,7 @@ for call in {calls}:
     except nearveil.UsageError as error:
         print(error)
 """
-    needs = (("scipy", "files"), ("pyarrow", "files"), ("joblib", "research"), ("scipy", "files"))
+    needs = (("scipy", "files"), ("pyarrow", "files"), ("scipy", "files"), ("scipy", "files"))
     assert run(code).splitlines() == [
         f"this needs {package}, which is not installed; run pip install 'nearveil[{extra}]'" for package, extra in needs
     ]
