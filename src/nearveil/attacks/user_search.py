@@ -191,7 +191,7 @@ class UserSearch:
         """
         reading = self._reading
         is_nearer = reading.checks_from_nearer(reading.rules[self._belief.likeliest], number)
-        radius = reading.radii_near(0.0)[0]
+        radius = reading.radii_near(2 * radius_m)[0]
         first, step, _, most, _ = reading.steps(radius)[self._belief.possible].T
         # The second edge: the first may not show.
         edges = first + step * (most > 1)
