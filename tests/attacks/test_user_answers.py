@@ -142,13 +142,12 @@ def graded(*tiers: tuple[float, float], unit_m: float = 1.0, rounding: str = "ne
     return shown
 
 
-FAR = math.inf
 # One step of 500 m would explain answers of the second service, and put those from afar into rings that are too narrow.
 GRADED: dict[str, Callable[[float], float]] = {
-    "steps of 100 m, beyond 1 km of 1 km": graded((1000, 100), (FAR, 1000)),
-    "steps of 500 m, beyond 5 km of 1 km": graded((5000, 500), (FAR, 1000), rounding="floor"),
-    "steps of 500 m, beyond 5 km of 1 km, up": graded((5000, 500), (FAR, 1000), rounding="ceil"),
-    "tenths of a mile, beyond 1 mile miles": graded((1, 0.1), (FAR, 1), unit_m=1609.344, rounding="floor"),
+    "steps of 100 m, beyond 1 km of 1 km": graded((1000, 100), (math.inf, 1000)),
+    "steps of 500 m, beyond 5 km of 1 km": graded((5000, 500), (math.inf, 1000), rounding="floor"),
+    "steps of 500 m, beyond 5 km of 1 km, up": graded((5000, 500), (math.inf, 1000), rounding="ceil"),
+    "tenths of a mile, beyond 1 mile miles": graded((1, 0.1), (math.inf, 1), unit_m=1609.344, rounding="floor"),
     "miles with two digits": lambda distance_m: float(f"{distance_m / 1609.344:.2g}"),
     "10 km and more": lambda distance_m: min(distance_m // 1000, 10.0),
     "5 miles and more": lambda distance_m: min(distance_m // 1609.344, 5.0),
