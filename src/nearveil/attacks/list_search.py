@@ -118,6 +118,8 @@ class PlainSearch(ListSearch):
         """A target that was never seen may not be listed at the start at all: look there without accounts."""
         if self._lists.seen_at:
             return None if not self._makes_sense else Finding(Outcome.OUT_OF_QUERIES, self._belief.mean())
+        if self._left <= 0:
+            return Finding(Outcome.OUT_OF_QUERIES)
         self._inquiry.withdraw_all()
         if self._inquiry.target in self._inquiry.ask(self._start):
             return None if not self._makes_sense else Finding(Outcome.OUT_OF_QUERIES, self._belief.mean())
