@@ -41,7 +41,7 @@ def dprs(san_francisco: Region, city: FloatArray) -> Mechanism:
 @pytest.mark.parametrize(
     ("k", "accounts", "most", "count"),
     [
-        (10, 1, 17.0, 2),
+        (10, 1, 23.0, 2),
         (10, 4, 8.5, 2),
         (1, 2, 30.0, 1),
         *for_evidence((10, 8, 8.5, 12), (50, 1, 17.0, 6), (50, 4, 8.5, 6)),

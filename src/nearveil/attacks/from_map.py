@@ -54,7 +54,7 @@ class FromMap(Attack):
     tau_m, sure : float
         The attack ends when the person is within ``tau_m`` of the estimate with probability ``sure``.
     most_queries : int
-        Number of questions after which the best guess is returned.
+        Number of queries after which the best guess is returned.
     """
 
     name: ClassVar[str] = "from a map"

@@ -32,6 +32,9 @@ _SIDES = 4
 # In units of the radius: accounts that were nearer than this do not move visibly, and where a user is at the very point
 # of an estimate, another estimate is this far beside it.
 _ASIDE = 0.5
+# A guess of what is listed at a point that proved wrong makes others this much less trusted, down to the second: less
+# trust goes back to points that are known, where fewer answers tell much.
+_DOUBT, _LEAST_TRUST = 0.8, 0.3
 # Probability that the target is near from which on a query that can end the attack is asked in place of the best one.
 _MAY_END = 0.35
 
@@ -143,11 +146,14 @@ class PlainSearch(ListSearch):
             near = distances_m(self._belief.cells, query.point) <= radii_m[0]
             if self._belief.mass[near].sum() >= _MAY_END:
                 radii_m = np.concatenate([np.full(_SIDES, radii_m[0]), radii_m[1:]])[: len(self._accounts)]
-        before = self._extent()
+        before, is_guess = self._extent(), query.point not in self._lists.ahead
         self._ask_with(query.point, radii_m)
         after = self._extent()
         # Leave a point after an answer that told nearly nothing.
-        self._stale = query.point if after[0] > 0.97 * before[0] and after[1] > 0.9 * before[1] else None
+        is_stale = after[0] > 0.97 * before[0] and after[1] > 0.9 * before[1]
+        self._stale = query.point if is_stale else None
+        if is_guess:
+            self._lists.trust = min(max(self._lists.trust * (_DOUBT if is_stale else 1.5), _LEAST_TRUST), 1.0)
 
     def _extent(self) -> tuple[float, int]:
         return self._belief.enclosing_circle()[1], len(self._belief.cells)

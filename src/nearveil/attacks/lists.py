@@ -82,6 +82,8 @@ class RankedLists:
         self._counted: dict[Point, float] = {}
         self._pairs: list[tuple[float, float]] = []
         self.seen_at: set[Point] = set()
+        # How far guesses are to be trusted of what is listed at points where the target was not seen yet.
+        self.trust = 1.0
         # Share of users that are left out of each list.
         self.drop = 0.0
 
@@ -258,6 +260,8 @@ class RankedLists:
         hidden = np.where(beyond == 0, table.shape[1] - 1, len(radii_m) + beyond)
         hidden = np.where(beyond == len(radii_m), len(radii_m), hidden)
         table[np.arange(len(rings)), hidden] += 1 - seen
+        if known is None:
+            table[:, :-1] *= self.trust
         return table
 
 
