@@ -24,7 +24,7 @@ from nearveil.report.maps import draw_land, map_axes
 from nearveil.report.style import PUBLISHED_COLOR, TRUE_COLOR, house_style
 
 TARGET = Path(__file__).parents[1] / "docs" / "images" / "found-protected-missed.gif"
-USERS, USER, SEED, TAU_M = 25_000, 20, 2026, 25
+USERS, USER, SEED, TAU_M = 25_000, 14, 2026, 25
 REGION = nv.named_region("san-francisco")
 QUERY_MS, LAST_MS, MOVE_MS, MOVES = 1300, 3500, 100, 12
 SIZE_IN, DOTS_PER_INCH, COLORS = (8.0, 6.2), 100, 256
