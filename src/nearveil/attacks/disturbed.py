@@ -25,9 +25,8 @@ from nearveil.nearby.index import Person
 if TYPE_CHECKING:
     from nearveil.attacks.adaptive import Adaptive
 
-# Moves of accounts show this many queries later, at most; late is what explains more than one pair of accounts that are
-# out of order by far. Smaller values take grids for delays.
-_MOST_DELAY, _LATE, _FAR_M = 5, 1, 150.0
+# Moves of accounts show this many queries later, at most: more would take as many queries to notice.
+_MOST_DELAY = 5
 # Answers that a result needs at least: fewer agree with each other by chance.
 _LEAST_ANSWERS = 6
 # So many predicted answers must come true, at least two of them of accounts that come before the target and two of such
@@ -226,20 +225,37 @@ class DisturbedSearch(ListSearch):
         return Hypotheses(table[:, 0], table[:, 1], (-steep * np.arange(len(table))).astype(np.float64))
 
     def _delay(self) -> int:
-        """After how many queries moves of accounts show, if that explains all answers, or far better than at once."""
-        wrong = {}
+        """After how many queries a move of an account shows: put one right at the start, and ask until it comes first.
+
+        Not where an account was listed in the first answer, nor where users are left out, as an account may be.
+        """
+        inquiry, first = self._inquiry, self._inquiry.history[0].answer
+        if any(account in first for account in self._accounts):
+            return 0
+        # The order of several accounts tells it without asking.
+        if len(self._accounts) > 1:
+            plain = [delay for delay in range(1, _MOST_DELAY + 1) if self._is_plain(self._shifted(delay))]
+            return min(plain, default=0)
+        inquiry.withdraw_all()
+        inquiry.put(self._accounts[0], self._start)
+        before: list[Person] = []
         for delay in range(_MOST_DELAY + 1):
-            shifted = self._shifted(delay)
-            if all(account in one.accounts for one in shifted for account in self._accounts if account in one.answer):
-                wrong[delay] = sum(map(_count_out_of_order, shifted))
-                if delay and self._is_plain(shifted):
-                    return delay
-        best = min(wrong, key=lambda delay: (wrong[delay], delay), default=0)
-        return best if wrong.get(0, 0) > wrong.get(best, 0) + _LATE else 0
+            if self._left <= 0:
+                break
+            answer = inquiry.ask(self._start)
+            users = [one for one in answer if one not in self._accounts]
+            same = 4 * min(len(users), len(before)) // 5
+            if users[:same] != before[:same]:
+                break
+            if list(answer[:1]) == [self._accounts[0]]:
+                return delay
+            before = users
+        return 0
 
     def _is_plain(self, answers: Sequence[Answered]) -> bool:
         lists = self._new_lists(None)
-        return all(lists.read(one) is not None for one in answers)
+        are_placed = all(one in each.accounts for each in answers for one in self._accounts if one in each.answer)
+        return are_placed and all(lists.read(one) is not None for one in answers)
 
     def _shifted(self, delay: int) -> list[Answered]:
         """All answers, with accounts where they were so many queries before."""
@@ -372,12 +388,6 @@ class DisturbedSearch(ListSearch):
             for account, (_, is_before) in zip(self._accounts, expected, strict=False)
             if account in answer or must_be_listed
         ]
-
-
-def _count_out_of_order(answered: Answered) -> int:
-    """Number of pairs of accounts that are listed against the order of their distances, by far."""
-    radii_m = [math.dist(answered.place, answered.accounts[one]) for one in answered.answer if one in answered.accounts]
-    return sum(first > second + _FAR_M for first, second in combinations(radii_m, 2))
 
 
 def is_same_order(one: Sequence[Person], other: Sequence[Person]) -> bool:
